@@ -330,7 +330,8 @@ impl ReplayRun {
         let page_size = pool.map_or(self.config.cache.page_size, Pool::page_size);
         let page_bytes = pool.and_then(Pool::page_bytes);
         self.names.check(&self.config.questions.routers)?;
-        let never_stated = pool.and_then(questions::never_stated);
+        let never_stated =
+            pool.and_then(questions::never_stated).filter(|_| !findings.fields.counts_cached());
         let of_tiers = self.below.as_ref().and_then(|below| below.note(&self.config.cache));
         let of_heads = of_pairs.map(|_| crate::present::questions::draft_range::NOTE.to_owned());
         let of_heads = of_heads.or_else(|| draft_layers_note(&self.config.cache));

@@ -96,7 +96,8 @@ pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
         "type",
         "kind",
     ];
-    const OTHER_CALLS: [&str; 11] = [
+    const OTHER_CALLS: [&str; 12] = [
+        "embed",
         "embedding",
         "embeddings",
         "moderation",
@@ -112,10 +113,19 @@ pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
     const CLIENT_GONE: u64 = 499;
     let last = words_of_last(own);
     let said = words_of_value(value);
-    let is_code = any(&last, &["status", "code"]) && any(&last, &["status", "http", "grpc"]);
-    let code = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    let around = words_of_last(own.get(1..).unwrap_or_default());
+    let is_code =
+        any(&last, &["status", "code"]) && any(&[last.clone(), around].concat(), &["status", "http", "grpc"]);
+    // A code may have its meaning behind it.
+    let code = value.as_u64().or_else(|| value.as_str()?.split(' ').next()?.parse().ok());
+    let is_of_grpc = own.iter().any(|name| any(&words(name), &["grpc"]));
+    let is_grpc_fault = is_of_grpc
+        && code.is_none()
+        && value.as_str().is_some_and(|word| {
+            !["ok", "cancelled", "canceled", ""].iter().any(|good| word.eq_ignore_ascii_case(good))
+        });
     // The sixth hundred and beyond are no codes of HTTP.
-    let is_error = |code: u64| match own.iter().any(|name| any(&words(name), &["grpc"])) {
+    let is_error = |code: u64| match is_of_grpc {
         // Cancelled is of a client that has gone, as 499 is.
         true => (2..=16).contains(&code),
         false => (400..600).contains(&code) && code != CLIENT_GONE,
@@ -126,5 +136,5 @@ pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
             && !any(&last, &["cache"])
             && (any(&said, &FLAGS) || any(&said, &["error", "timeout", "timed", "expired", "block", "deny"])))
         || (any(&last, &CALLS) && any(&said, &OTHER_CALLS))
-        || (is_code && code.is_some_and(is_error))
+        || (is_code && (is_grpc_fault || code.is_some_and(is_error)))
 }

@@ -5,17 +5,27 @@
 //! every format, and for those to come. Only what could matter is tried, in a row or two of a [`RowSample`], so that
 //! a log whose fields are known costs little.
 
+mod caches;
 mod lookups;
+mod partial;
 mod rules;
 mod sample;
 mod scan;
+mod scopes;
+mod shares;
+mod splits;
 mod words;
 
 pub use rules::UnreadKind;
 pub use sample::RowSample;
 
 use crate::row_values::{RowValue, walk};
-use rules::{cache_named_in, kind_of, share_of};
+use caches::cache_named_in;
+use partial::partial;
+use rules::{is_of_answer, is_of_computed, kind_of};
+use serde_json::Value;
+use shares::share_of;
+use splits::{splits, unanswered};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -58,6 +68,8 @@ pub struct UnreadField {
     pub of: u64,
     /// How many different values it has there.
     pub values: usize,
+    /// Which values it has in how many rows, where they part the log.
+    pub said: String,
     /// The share of the traffic that it says was kept.
     pub share: Option<f64>,
     /// The share of the cached tokens that the rows which have it state, where rows state any.
@@ -76,11 +88,11 @@ pub struct FieldCensus {
 /// A field that could matter.
 struct Candidate {
     kind: UnreadKind,
-    /// The rows that have it.
+    /// The rows that have it, and of each a digest of all that it has there.
     rows: Vec<usize>,
+    digests: Vec<u64>,
     /// Those that it is tried in.
     tried_in: Vec<usize>,
-    values: HashSet<u64>,
     share: Option<f64>,
     is_positive: bool,
 }
@@ -109,7 +121,12 @@ impl FieldCensus {
         candidates.retain(|_, candidate: &mut Candidate| candidate.matters(count));
         candidates.values_mut().for_each(|candidate| candidate.choose(&lengths));
         let mut rows = Rows { rows: values, spread, readings: HashMap::new(), read };
-        Self { rows: count, unread: rows.unread(candidates) }
+        let mut unread = rows.unread(candidates);
+        let parted = rows.parted(&unread);
+        unread.extend(parted);
+        unread.extend(rows.partial());
+        unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
+        Self { rows: count, unread }
     }
 
     /// Adds what another file has.
@@ -139,6 +156,11 @@ impl FieldCensus {
         much.next().map(|(_, (_, what))| what.to_owned())
     }
 
+    /// Whether a field that was not read counts what a cache had.
+    pub fn counts_cached(&self) -> bool {
+        self.unread.iter().any(|field| field.kind == UnreadKind::CachedTokens)
+    }
+
     /// The same where the prompts are known to be whole: a text beside them is no part of them.
     pub fn beside_whole_prompts(mut self) -> Self {
         self.unread.retain(|field| !field.kind.is_of_prompts());
@@ -156,35 +178,55 @@ impl FieldCensus {
     }
 }
 
+/// Candidates by where they lie and why they could matter: one field may have values of two kinds.
+type Candidates = BTreeMap<(String, UnreadKind), Candidate>;
+
 /// Adds what a row has.
-fn note(row: &RowValue<'_>, number: usize, candidates: &mut BTreeMap<String, Candidate>) {
+fn note(row: &RowValue<'_>, number: usize, candidates: &mut Candidates) {
     walk(&row.value, &mut |path, value| {
         let Some(kind) = kind_of(path, value) else { return };
-        if candidates.len() >= MAX_FIELDS && !candidates.contains_key(path) {
-            return;
+        let key = (path.to_owned(), kind);
+        if candidates.len() < MAX_FIELDS || candidates.contains_key(&key) {
+            candidates.entry(key).or_insert_with(|| Candidate::of(kind)).add(number, path, value);
         }
-        let candidate = candidates.entry(path.to_owned()).or_insert_with(|| Candidate {
-            kind,
-            rows: Vec::new(),
-            tried_in: Vec::new(),
-            values: HashSet::new(),
-            share: None,
-            is_positive: false,
-        });
-        if candidate.rows.last() != Some(&number) {
-            candidate.rows.push(number);
-        }
-        if candidate.values.len() <= MAX_VALUES && !value.is_array() && !value.is_object() {
-            let named = cache_named_in(path, value).map(str::to_owned);
-            candidate.values.insert(xxh3_64(named.unwrap_or_else(|| value.to_string()).as_bytes()));
-        }
-        candidate.share = share_of(path, value).or(candidate.share);
-        let text = value.as_str().map(str::to_owned).unwrap_or_else(|| value.to_string());
-        candidate.is_positive |= text.parse::<f64>().is_ok_and(|number| number > 0.0);
     });
 }
 
 impl Candidate {
+    fn of(kind: UnreadKind) -> Self {
+        Self {
+            kind,
+            rows: Vec::new(),
+            digests: Vec::new(),
+            tried_in: Vec::new(),
+            share: None,
+            is_positive: false,
+        }
+    }
+
+    /// Adds a value of a row: a list of several has them all in each row.
+    fn add(&mut self, number: usize, path: &str, value: &Value) {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let is_whole = self.kind != UnreadKind::Cache && (value.is_array() || value.is_object());
+        let named = cache_named_in(path, value).unwrap_or_else(|| text.clone());
+        let digest = if is_whole { 0 } else { xxh3_64(named.as_bytes()) };
+        match self.digests.last_mut().filter(|_| self.rows.last() == Some(&number)) {
+            Some(known) => *known = known.wrapping_add(digest),
+            None => {
+                self.rows.push(number);
+                self.digests.push(digest);
+            }
+        }
+        self.share = share_of(path, value).or(self.share);
+        // Of a text of pairs it is not known.
+        self.is_positive |= text.parse::<f64>().map_or(value.is_string(), |number| number > 0.0);
+    }
+
+    /// How many different values rows have there.
+    fn values(&self) -> usize {
+        self.digests.iter().collect::<HashSet<_>>().len()
+    }
+
     /// How many rows have it.
     fn count(&self) -> u64 {
         self.rows.len() as u64
@@ -203,7 +245,7 @@ impl Candidate {
     fn matters(&self, rows: u64) -> bool {
         /// Rows of which a name may be another in each.
         const FEW_ROWS: u64 = 8;
-        let values = self.values.len() as u64;
+        let values = self.values() as u64;
         let is_few = values * 2 <= self.count() || self.count() < FEW_ROWS;
         match self.kind {
             UnreadKind::Cache | UnreadKind::Owner => values > 1 && values <= MAX_VALUES as u64 && is_few,
@@ -239,9 +281,9 @@ impl Rows<'_, '_> {
         is_told
     }
 
-    fn unread(&mut self, candidates: BTreeMap<String, Candidate>) -> Vec<UnreadField> {
+    fn unread(&mut self, candidates: Candidates) -> Vec<UnreadField> {
         let (mut read, mut unread) = (Vec::new(), Vec::new());
-        for (path, candidate) in candidates.into_iter().take(MAX_TRIED) {
+        for ((path, _), candidate) in candidates.into_iter().take(MAX_TRIED) {
             match self.is_read(&path, &candidate.tried_in) {
                 Some(true) => read.push((path, candidate.kind)),
                 Some(false) => unread.push((path, candidate)),
@@ -271,6 +313,11 @@ impl Rows<'_, '_> {
                 UnreadKind::Integers => !is_of_pages && !self.is_said_elsewhere(path, candidate, &read),
                 // One that was set aside is read, and told of by itself.
                 UnreadKind::CachedTokens if path == "cached_tokens" => false,
+                UnreadKind::CachedTokens
+                    if is_of_computed(path) && !self.is_less_than_a_prompt(path, candidate) =>
+                {
+                    false
+                }
                 UnreadKind::CachedTokens => {
                     !candidate.tried_in.iter().any(|row| has(row, |reading| reading.has_cached))
                 }
@@ -287,7 +334,8 @@ impl Rows<'_, '_> {
             }
         });
         unread.retain(|(_, candidate)| {
-            candidate.kind != UnreadKind::AnswerCache || !self.says_what_a_cache_of_pages_found(candidate)
+            candidate.kind != UnreadKind::AnswerCache
+                || !self.says_what_a_cache_of_pages_found(|row| candidate.rows.binary_search(&row).is_ok())
         });
         // One tells when requests came.
         let mut tells_time = false;
@@ -299,7 +347,7 @@ impl Rows<'_, '_> {
             if own > 0 { (own, self.spread as u64) } else { (candidate.count(), self.rows.len() as u64) }
         };
         let counts: Vec<_> = unread.iter().map(|(_, candidate)| of_spread(candidate)).collect();
-        let mut unread: Vec<_> = unread
+        let unread: Vec<_> = unread
             .into_iter()
             .zip(counts)
             .map(|((path, candidate), (rows, of))| UnreadField {
@@ -307,25 +355,87 @@ impl Rows<'_, '_> {
                 kind: candidate.kind,
                 rows,
                 of,
-                values: candidate.values.len(),
+                values: candidate.values(),
+                said: String::new(),
                 share: candidate.share,
                 cached_share: self.cached_share(&candidate),
             })
             .collect();
-        unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
         unread
     }
 
+    /// The fields by which rows that are spread over the log say that their prompts are not whole.
+    fn partial(&mut self) -> Vec<UnreadField> {
+        let mut fields = partial(self.rows.iter().map(|row| &row.value));
+        let of_spread = partial(self.rows[..self.spread].iter().map(|row| &row.value));
+        for field in of_spread {
+            fields.iter_mut().filter(|all| all.path == field.path).for_each(|all| *all = field.clone());
+        }
+        fields
+    }
+
+    /// The fields that part the rows with requests by what became of these, other than those that were found.
+    fn parted(&mut self, found: &[UnreadField]) -> Vec<UnreadField> {
+        let all = || self.rows.iter().map(|row| &row.value);
+        // Each row is read for it.
+        if splits(all().enumerate()).is_empty() && unanswered(all()).is_none() {
+            return Vec::new();
+        }
+        let served: Vec<_> = (0..self.rows.len()).filter(|row| self.reading(*row).is_some()).collect();
+        let of = |rows: &[usize]| splits(rows.iter().map(|row| (*row, &self.rows[*row].value)));
+        // A row that is kept for a rare value says nothing of how rare it is.
+        let (spread, mut parting) = (served.partition_point(|row| *row < self.spread), of(&served));
+        for split in of(&served[..spread]) {
+            parting.iter_mut().filter(|all| all.field.path == split.field.path).for_each(|all| {
+                all.field = split.field.clone();
+            });
+        }
+        let without_answer = unanswered(served.iter().map(|row| &self.rows[*row].value));
+        let mut parted = Vec::new();
+        for split in parting.into_iter().take(MAX_TRIED) {
+            let is_found = found.iter().any(|field| field.path == split.field.path);
+            let is_of_pages = split.is_of_cache()
+                && (self.says_what_a_cache_of_pages_found(|row| split.others.binary_search(&row).is_ok())
+                    || self
+                        .says_what_a_cache_of_pages_found(|row| split.others.binary_search(&row).is_err()));
+            if !is_found && !is_of_pages && self.is_read(&split.field.path, &[split.row]) == Some(false) {
+                parted.push(split.field);
+            }
+        }
+        let is_told = found.iter().any(|field| field.kind == UnreadKind::NotComputed) || !parted.is_empty();
+        parted.extend(without_answer.filter(|_| !is_told));
+        parted
+    }
+
+    /// Whether a field counts fewer tokens than another of its row says that the prompt has.
+    fn is_less_than_a_prompt(&self, path: &str, candidate: &Candidate) -> bool {
+        candidate.rows.iter().any(|row| {
+            let (mut own, mut prompt) = (None, None);
+            walk(&self.rows[*row].value, &mut |here, value| {
+                let last = words::words(here.rsplit('.').next().unwrap_or_default());
+                let is_of_prompt =
+                    words::any(&last, &["prompt", "input"]) && words::any(&last, &["tokens", "toks"]);
+                match value.as_f64() {
+                    Some(number) if here == path => own = Some(number),
+                    Some(number) if is_of_prompt => {
+                        prompt = Some(prompt.map_or(number, |known: f64| known.max(number)))
+                    }
+                    _ => {}
+                }
+            });
+            own.zip(prompt).is_some_and(|(own, prompt): (f64, f64)| own < prompt)
+        })
+    }
+
     /// Whether rows that speak of a hit are those that state cached tokens: then it is the engine's word.
-    fn says_what_a_cache_of_pages_found(&mut self, candidate: &Candidate) -> bool {
+    fn says_what_a_cache_of_pages_found(&mut self, says_hit: impl Fn(usize) -> bool) -> bool {
         /// Of so many rows one may be otherwise: a hit may be of less than a page.
         const OTHERWISE: u64 = 10;
         let (mut stating, mut otherwise) = (0u64, 0u64);
         for row in 0..self.rows.len() {
             let Some(reading) = self.reading(row).filter(|reading| reading.has_cached) else { continue };
             stating += 1;
-            let says_hit = candidate.rows.binary_search(&row).is_ok();
-            otherwise += u64::from(says_hit != (reading.cached_tokens > 0));
+            otherwise += u64::from(says_hit(row) != (reading.cached_tokens > 0));
         }
         stating > 0 && otherwise * OTHERWISE <= stating
     }
@@ -344,7 +454,7 @@ impl Rows<'_, '_> {
         (own > 0).then(|| own as f64 / all as f64)
     }
 
-    /// Whether what a field holds stands in what was read, or around all of that.
+    /// Whether what a field holds stands in what was read or in an answer, or around all of that.
     fn is_said_elsewhere(&self, path: &str, candidate: &Candidate, read: &[(String, UnreadKind)]) -> bool {
         candidate.tried_in.iter().all(|row| {
             let (mut own, mut others) = (Vec::new(), Vec::new());
@@ -353,7 +463,7 @@ impl Rows<'_, '_> {
                 if here == path {
                     // The short ones beside it would not be named by themselves.
                     own.extend((kind_of(here, value) == Some(candidate.kind)).then_some(text));
-                } else if read.iter().any(|(known, _)| known == here) {
+                } else if read.iter().any(|(known, _)| known == here) || is_of_answer(here) {
                     others.push(text);
                 }
             });
@@ -384,17 +494,19 @@ fn is_of_known_tools(path: &str, rows: &[RowValue<'_>]) -> bool {
 impl UnreadKind {
     /// Whether what is of this kind is a part of a prompt.
     const fn is_of_prompts(self) -> bool {
-        matches!(self, Self::Text | Self::Functions | Self::Integers)
+        matches!(self, Self::Text | Self::Functions | Self::Integers | Self::Partial)
     }
 
     /// Whether what is of this kind changes the answer by itself: where one of so many rows has it, and what is wrong
     /// then.
     const fn doubt(self) -> Option<(u64, &'static str)> {
         match self {
+            Self::Partial => Some((10, "rows say that their prompts are not whole")),
             _ if self.is_of_prompts() => Some((100, "rows have parts of prompts that were not read")),
-            Self::AnswerCache | Self::NotComputed => {
+            Self::AnswerCache | Self::NotComputed | Self::NoAnswer => {
                 Some((10, "rows seem to be of requests that no engine computed"))
             }
+            Self::Outcome => Some((10, "rows may be of requests that no engine computed")),
             Self::SampleRate => Some((10, "the log is a sample of the traffic")),
             Self::Cache => Some((2, "rows seem to name several caches in a field that was not read")),
             _ => None,
@@ -403,6 +515,11 @@ impl UnreadKind {
 }
 
 impl UnreadField {
+    /// A field that so many of the rows have.
+    fn counted(path: String, kind: UnreadKind, (rows, of): (u64, u64)) -> Self {
+        Self { path, kind, rows, of, values: 0, said: String::new(), share: None, cached_share: None }
+    }
+
     fn sentence(&self) -> String {
         let Self { path, rows, of, values, .. } = self;
         let has = format!("`{path}`, in {rows} of the {of} rows that were looked at,");
@@ -422,7 +539,7 @@ impl UnreadField {
             UnreadKind::CachedTokens => format!(
                 "{has} counts by its name what a cache had and was not read, so nothing says what the engine found: \
                  write {} as `cached_tokens`{}",
-                if path.to_lowercase().contains("block") { "its tokens" } else { "it" },
+                self.cached_tokens_there(),
                 self.response_cure()
             ),
             UnreadKind::Cache => format!(
@@ -448,10 +565,16 @@ impl UnreadField {
             ),
             UnreadKind::SampleRate => {
                 let share = self.share.unwrap_or(1.0);
+                let uneven = match rows < of {
+                    true => format!(
+                        " in {rows} of {of} rows, and others were kept otherwise: rows count unequally"
+                    ),
+                    false => String::new(),
+                };
                 format!(
-                    "the log is a sample: `{path}` says that {:.3} % of the traffic was kept. Requests, hit rate and \
-                     capacity are those of that part; whole sessions have {:.1} times as many pages in all, and of \
-                     single requests that were sampled no hit rate can be told",
+                    "the log is a sample: `{path}` says that {:.3} % of the traffic was kept{uneven}. Requests, hit \
+                     rate and capacity are those of that part; whole sessions have {:.1} times as many pages in all, and \
+                     of single requests that were sampled no hit rate can be told",
                     share * 100.0,
                     1.0 / share
                 )
@@ -473,11 +596,46 @@ impl UnreadField {
                  status of each as `status`",
                 self.hits_that_count()
             ),
+            UnreadKind::Partial => format!(
+                "{has} says that the prompt is not whole: what is missing is neither in its length nor in what prompts \
+                 share; log whole prompts, or the engine's token ids"
+            ),
+            UnreadKind::Outcome => format!(
+                "`{path}`, {} of the {of} rows that were looked at, speaks by its name of what became of a request and \
+                 was not read: where a value says that this engine computed no prompt (refused, failed, answered from \
+                 a cache or by another), such prompts count here; leave these rows out, or write the HTTP status of \
+                 each as `status`",
+                self.said
+            ),
+            UnreadKind::NoAnswer => format!(
+                "{rows} of the {of} rows that were looked at have no answer, and others have (`{path}`): where no \
+                 engine computed these prompts, they count here all the same; leave these rows out, or write the HTTP \
+                 status of each as `status`"
+            ),
             UnreadKind::NoLookup => format!(
                 "{has} makes an engine compute the whole prompt: it looks nothing up in its cache and fills it all \
                  the same, so what these requests could have found is in the figures and was not lost in the engine; \
                  leave them out where they are many"
             ),
+        }
+    }
+
+    /// What of a count of a cache is to be written as its tokens.
+    fn cached_tokens_there(&self) -> &'static str {
+        const IN_OTHER_UNITS: [&str; 10] =
+            ["block", "page", "ratio", "rate", "pct", "percent", "share", "fraction", "ktok", "char"];
+        let words = words::words(&self.path);
+        let has = |parts: &[&str]| words.iter().any(|word| parts.iter().any(|part| word.contains(part)));
+        match words.as_slice() {
+            // llama.cpp counts all that it holds.
+            [tokens, cached] if tokens == "tokens" && cached == "cached" && self.path.contains('_') => {
+                "what of the prompt was found (llama.cpp holds the prompt and the answer in this one, and counts hits \
+                 in `timings.cache_n`)"
+            }
+            _ if has(&IN_OTHER_UNITS) => "its tokens",
+            _ if has(&["prefill", "computed"]) => "what the prompt has beyond these tokens",
+            _ if has(&["metric", "details"]) => "the tokens in it",
+            _ => "it",
         }
     }
 

@@ -1,8 +1,13 @@
 //! Which fields could matter to a replay: by what they hold and by the words of their names, never by a list of fields.
 
+use super::caches::{CACHES, MAX_NAME, cache_named_in, is_route, pairs};
 use super::lookups::{is_answered_from_cache, looks_nothing_up, says_not_computed};
-use super::words::{any, words, words_of_last};
+use super::scopes::{is_beside, is_in_front, is_of_caller, is_within, keeps_no_answers};
+use super::shares::share_of;
+use super::words::{any, any_of_several, words, words_of_last};
 use crate::row_values::bare;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 /// Why a field could matter.
@@ -33,6 +38,12 @@ pub enum UnreadKind {
     /// A word that no engine computed the prompt: refused before, failed, only tried, or another call than for an
     /// answer.
     NotComputed,
+    /// A word of the row that its prompt is not whole.
+    Partial,
+    /// Values of few that part the log by what became of its requests.
+    Outcome,
+    /// No answer, where others have one.
+    NoAnswer,
 }
 
 /// The shortest text that is one, in characters, and the fewest words of it.
@@ -40,11 +51,18 @@ const TEXT_CHARS: usize = 40;
 const TEXT_WORDS: usize = 6;
 /// The shortest list of whole numbers that may be tokens.
 const MIN_INTEGERS: usize = 8;
-/// The longest name of a cache or an owner.
-const MAX_NAME: usize = 160;
 
 /// Names of parts of a record that are of its answer, or of the log itself.
-const OF_ANSWERS: [&str; 32] = [
+const OF_ANSWERS: [&str; 41] = [
+    "judge",
+    "judgement",
+    "judgment",
+    "rationale",
+    "verdict",
+    "critique",
+    "evaluation",
+    "eval",
+    "delta",
     "response",
     "responses",
     "output",
@@ -95,48 +113,6 @@ const NO_TOKENS: [&str; 14] = [
     "bounds",
     "counts",
 ];
-const CACHES: [&str; 38] = [
-    "hosts",
-    "pods",
-    "nodes",
-    "ranks",
-    "gpus",
-    "slot",
-    "host",
-    "hostname",
-    "node",
-    "pod",
-    "server",
-    "instance",
-    "worker",
-    "replica",
-    "rank",
-    "shard",
-    "engine",
-    "backend",
-    "upstream",
-    "cluster",
-    "container",
-    "machine",
-    "gpu",
-    "device",
-    "partition",
-    "port",
-    "pid",
-    "endpoint",
-    "vm",
-    "addr",
-    "address",
-    "ip",
-    "target",
-    "routed",
-    "destination",
-    "dp",
-    "dispatched",
-    "deployment",
-];
-/// The same where a URL names one: its own API is what it is reached by.
-const CALLERS_OF_URLS: [&str; 8] = ["client", "user", "remote", "peer", "caller", "agent", "browser", "db"];
 /// Names of those who ask, which are no caches.
 const CALLERS: [&str; 16] = [
     "client",
@@ -156,9 +132,13 @@ const CALLERS: [&str; 16] = [
     "db",
     "task_type",
 ];
+/// What runs the engines: what it names or numbers is one of them.
+const SERVING: [&str; 10] =
+    ["ray", "vllm", "sglang", "triton", "skypilot", "slurm", "bentoml", "modal", "runpod", "sagemaker"];
 const ADAPTERS: [&str; 9] =
     ["adapter", "adapters", "lora", "peft", "finetune", "finetuned", "checkpoint", "salt", "weights"];
-const OWNERS: [&str; 20] = [
+const OWNERS: [&str; 21] = [
+    "location",
     "tenant",
     "organization",
     "organisation",
@@ -213,21 +193,6 @@ const SCHEMAS: [&str; 9] = [
     "json_schema",
     "parametersJsonSchema",
 ];
-const SHARES: [&str; 12] = [
-    "rate",
-    "fraction",
-    "ratio",
-    "probability",
-    "prob",
-    "percent",
-    "percentage",
-    "share",
-    "weight",
-    "param",
-    "factor",
-    "interval",
-];
-
 /// Why a value at a path could matter; nothing where it could not.
 pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
     if path.is_empty() {
@@ -240,6 +205,9 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
         Value::Array(items) if is_integers(items) => {
             (!of_answer && !any(&last, &NO_TOKENS)).then_some(UnreadKind::Integers)
         }
+        Value::Array(items) if is_short_of_numbers(items) => {
+            name_kind(path, &own, &last, value).filter(|kind| *kind == UnreadKind::Cache)
+        }
         Value::Array(items) => {
             let has_functions = items.iter().any(has_schema);
             (has_functions && !of_answer).then_some(UnreadKind::Functions)
@@ -249,18 +217,18 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
             (is_of_tools && members.values().all(has_schema)).then_some(UnreadKind::Functions)
         }
         _ if looks_nothing_up(&last, value) => Some(UnreadKind::NoLookup),
-        _ if is_answered_from_cache(&own, value) => Some(UnreadKind::AnswerCache),
-        _ if says_not_computed(&own, value) => Some(UnreadKind::NotComputed),
+        _ if !keeps_no_answers(path) && is_answered_from_cache(&own, value) => Some(UnreadKind::AnswerCache),
+        _ if !is_beside(path) && says_not_computed(&own, value) => Some(UnreadKind::NotComputed),
         _ if share_of(path, value).is_some() => Some(UnreadKind::SampleRate),
-        _ if is_count(value) && is_of_cached(&own) && !any(&words(path), &["output", "completion"]) => {
-            Some(UnreadKind::CachedTokens)
-        }
+        _ if says_what_was_cached(path, value) => Some(UnreadKind::CachedTokens),
         Value::String(_) | Value::Number(_) if is_time(&last, value) => Some(UnreadKind::Time),
         Value::String(_) if cache_named_in(path, value).is_some() => Some(UnreadKind::Cache),
-        Value::String(text) if is_text(text) => (!of_answer).then_some(UnreadKind::Text),
+        Value::String(text) if is_text(text) || is_packed_text(text) => {
+            (!of_answer).then_some(UnreadKind::Text)
+        }
         Value::String(text) if text.is_empty() || text.len() > MAX_NAME => None,
         Value::String(text) if served_by(&last, text) => Some(UnreadKind::Cache),
-        Value::String(_) | Value::Number(_) => name_kind(&own, &last),
+        Value::String(_) | Value::Number(_) => name_kind(path, &own, &last, value),
         _ => None,
     }
 }
@@ -297,7 +265,7 @@ fn is_time(last: &[String], value: &Value) -> bool {
 
 /// Whether a path leads to what was answered, or to what is said of that or of the log. A name that says prompt is
 /// none, unless it lies in an answer.
-fn is_of_answer(path: &str) -> bool {
+pub(super) fn is_of_answer(path: &str) -> bool {
     const ASKED: [&str; 6] = ["prompt", "instruction", "instructions", "system", "context", "persona"];
     let (around, last) = path.rsplit_once('.').unwrap_or(("", path));
     let last = words(last);
@@ -318,52 +286,55 @@ fn is_of_answer_form(path: &str) -> bool {
 }
 
 /// What a short value names by its field's name.
-fn name_kind(own: &[&str], last: &[String]) -> Option<UnreadKind> {
+fn name_kind(path: &str, own: &[&str], last: &[String], value: &Value) -> Option<UnreadKind> {
+    if is_within(path) && any(&words(path), &["arguments", "choices", "delta"]) {
+        return None;
+    }
     let around = own.get(1).map(|name| words(name)).unwrap_or_default();
-    let is = |of: &[&str]| any(last, of) || (is_name(last) && any(&around, of));
+    let is = |of: &[&str]| any_of_several(last, of) || (is_name(last) && any_of_several(&around, of));
+    let text = value.as_str().unwrap_or_default();
     let is_measure =
         any(last, &["ms", "s", "seconds", "time", "count", "total", "size", "version", "type", "duration"])
-            || any(last, &["status", "state", "code", "message"]);
+            || any(last, &["status", "state", "code", "message", "usage", "utilization", "pct", "ratio"])
+            || value.is_f64();
     // New weights make old pages worthless, as another adapter does.
     let is_of_weights = any(last, &["weight", "weights"]) && any(last, &["version", "id", "name", "hash"]);
-    if is_of_weights {
+    let is_of_state = any(last, &["model"]) && any(last, &["revision", "commit", "sha", "hash", "digest"]);
+    // A gateway names each deployment of a model by a digest.
+    let is_deployment = any(last, &["model"]) && is_digest(text);
+    if is_of_weights || is_of_state {
         Some(UnreadKind::Adapter)
     } else if is_measure {
         None
     } else if is(&ADAPTERS) {
         Some(UnreadKind::Adapter)
-    } else if is(&CACHES) && !any(last, &CALLERS) && !any(&around, &CALLERS) {
+    } else if is_deployment || (is(&CACHES) && !any(last, &CALLERS) && !any(&around, &CALLERS)) {
+        (!is_in_front(own) && !is_route(text)).then_some(UnreadKind::Cache)
+    } else if any(&around, &SERVING) && (is_name(last) || any(last, &["actor", "task"])) {
         Some(UnreadKind::Cache)
     } else {
-        is(&OWNERS).then_some(UnreadKind::Owner)
+        (is(&OWNERS) && !is_of_caller(path)).then_some(UnreadKind::Owner)
     }
 }
 
-/// Whether a name asks who served (`x-served-by`), and a value names one of several: they are numbered.
+/// Whether a text is a digest, of 32 digits and more.
+fn is_digest(text: &str) -> bool {
+    text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether a list is of a few whole numbers, as ranks and devices are.
+fn is_short_of_numbers(items: &[Value]) -> bool {
+    const FEW: usize = 16;
+    (1..=FEW).contains(&items.len()) && items.iter().all(|item| item.is_u64())
+}
+
+/// Whether a name asks who served (`x-served-by`), and a value names one of several: they are numbered, or have a name
+/// of two words.
 fn served_by(last: &[String], value: &str) -> bool {
-    value.contains(|c: char| c.is_ascii_digit())
+    let is_one = value.contains(|c: char| c.is_ascii_digit()) || words(value).len() > 1;
+    is_one
         && any(last, &["served", "handled", "processed", "routed"])
         && any(last, &["by", "from", "to", "at"])
-}
-
-/// What of a value names a cache, where the name of its field does not: the host of a URL by which something is
-/// reached, and the value of a tag such as `host:gpu-1`.
-pub(super) fn cache_named_in<'v>(path: &str, value: &'v Value) -> Option<&'v str> {
-    const REACHED_BY: [&str; 9] =
-        ["url", "uri", "base", "host", "endpoint", "server", "address", "upstream", "backend"];
-    const NOT_REACHED: [&str; 10] = [
-        "image", "file", "document", "source", "callback", "webhook", "origin", "referer", "page", "messages",
-    ];
-    let text = value.as_str().filter(|text| text.len() <= MAX_NAME)?;
-    let words = words(path);
-    if let Some((_, rest)) = text.split_once("://") {
-        let is_reached =
-            any(&words, &REACHED_BY) && !any(&words, &NOT_REACHED) && !any(&words, &CALLERS_OF_URLS);
-        return rest.split(['/', '?']).next().filter(|host| is_reached && !host.is_empty());
-    }
-    let (key, named) = text.split_once([':', '='])?;
-    let is_tag = path.ends_with("[]") && !named.is_empty() && !text.contains(char::is_whitespace);
-    (is_tag && CACHES.contains(&key)).then_some(named)
 }
 
 /// Whether a field's name says only that it is a name.
@@ -371,24 +342,61 @@ fn is_name(last: &[String]) -> bool {
     last.iter().all(|word| ["id", "name", "key", "uid", "uuid", "index", "number"].contains(&word.as_str()))
 }
 
-/// Whether the last of these names speaks of tokens that a cache had; the one around it may say the half of it.
-fn is_of_cached(own: &[&str]) -> bool {
-    let words: Vec<String> = own.iter().flat_map(|name| words(name)).collect();
-    let last = words_of_last(own);
-    let speaks = |of: &[&str]| words.iter().any(|word| of.iter().any(|part| word.contains(part)));
-    let is_found = any(&words, &FOUND) || speaks(&["cache"]);
+/// Whether a value counts tokens that a cache had, or their share; a text of pairs may hold such a count.
+fn says_what_was_cached(path: &str, value: &Value) -> bool {
+    if keeps_no_answers(path) || any(&words(path), &["output", "completion", "price", "cost"]) {
+        return false;
+    }
+    let counts = |(key, held): &(&str, &str)| {
+        is_count(&Value::from(*held)) && any(&words(key), &["cached", "hit", "hits", "reused", "matched"])
+    };
+    let names: Vec<&str> = path.rsplit('.').take(3).collect();
+    match value {
+        Value::String(text) if text.len() <= MAX_NAME && !is_count(value) && !is_within(path) => {
+            pairs(text).is_some_and(|pairs| pairs.len() > 1 && pairs.iter().any(counts))
+        }
+        _ => is_count(value) && (is_of_cached(&names) || is_share_of_cached(&names) || is_of_computed(path)),
+    }
+}
+
+/// Whether the last of these names speaks of tokens that a cache had; those around it may say a part of it.
+fn is_of_cached(names: &[&str]) -> bool {
+    let words: Vec<String> = names.iter().take(2).flat_map(|name| words(name)).collect();
+    let all: Vec<String> = names.iter().flat_map(|name| super::words::words(name)).collect();
+    let last = words_of_last(names);
+    let speaks = |of: &[&str]| all.iter().any(|word| of.iter().any(|part| word.contains(part)));
+    let is_found = any(&words, &FOUND) || words.iter().any(|word| word.contains("cache"));
+    // Places that the cached tokens were found in: each has a part of them.
+    let is_part = words_of_last(&names[1..]).starts_with(&["cached".to_owned(), "tokens".to_owned()]);
     // What was not found is another count, and a stored block none.
     is_found
-        && speaks(&["token", "toks", "usage", "block", "prefix"])
-        && !any(&words, &["uncached", "noncached", "uncacheable"])
+        && speaks(&["tok", "usage", "block", "prefix", "page", "kv", "char"])
+        && !any(&all, &["uncached", "noncached", "uncacheable"])
         && !any(&last, &NOT_FOUND)
-        && any(
-            &last,
-            &[
-                "tokens", "token", "toks", "cached", "hit", "hits", "read", "n", "count", "num", "reused",
-                "matched", "blocks", "len", "length",
-            ],
-        )
+        && (is_part
+            || any(
+                &last,
+                &[
+                    "tokens", "token", "toks", "cached", "hit", "hits", "read", "n", "count", "num",
+                    "reused", "matched", "blocks", "len", "length",
+                ],
+            ))
+}
+
+/// Whether a name speaks of the tokens of a prompt that were computed: the rest was found.
+pub(super) fn is_of_computed(path: &str) -> bool {
+    let last = words(path.rsplit('.').next().unwrap_or_default());
+    any(&last, &["prefill", "prefilled", "computed", "recomputed"]) && any(&last, &["tokens", "toks"])
+}
+
+/// Whether a name speaks of the share that a cache had.
+fn is_share_of_cached(names: &[&str]) -> bool {
+    const SHARES: [&str; 7] = ["ratio", "rate", "pct", "percent", "percentage", "share", "fraction"];
+    let (last, around) = (words_of_last(names), words_of_last(names.get(1..).unwrap_or_default()));
+    let is_found = |words: &[String]| any(words, &["cached", "hit", "hits", "reused", "reuse"]);
+    let is_of_cache =
+        any(&last, &["cache", "cached", "prefix", "kv"]) || any(&around, &["cache", "prefix", "kv"]);
+    any(&last, &SHARES) && is_found(&last) && is_of_cache
 }
 
 fn is_count(value: &Value) -> bool {
@@ -420,67 +428,22 @@ fn has_schema(item: &Value) -> bool {
     })
 }
 
+/// Whether a text is prose in base64.
+fn is_packed_text(text: &str) -> bool {
+    const SHORTEST: usize = 128;
+    let is_packed = text.len() >= SHORTEST && !text.contains([' ', '.', ':']);
+    let prose = is_packed
+        .then(|| STANDARD.decode(text).ok())
+        .flatten()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    prose.is_some_and(|prose| is_text(&prose))
+}
+
 /// Whether a text is prose: words, or letters of a script that has no spaces.
 pub(super) fn is_text(text: &str) -> bool {
     text.chars().nth(TEXT_CHARS - 1).is_some()
         && (text.split_whitespace().nth(TEXT_WORDS - 1).is_some()
             || text.chars().filter(|c| !c.is_ascii()).count() >= TEXT_CHARS / 2)
-}
-
-/// The share of the traffic that a value says was kept.
-pub(super) fn share_of(path: &str, value: &Value) -> Option<f64> {
-    let last = path.rsplit('.').next().unwrap_or_default();
-    let mut name = words(last);
-    if name.concat().ends_with("tracestate") {
-        return value.as_str().and_then(share_of_trace_state);
-    }
-    let around = path.rsplit('.').nth(1).unwrap_or_default();
-    if name.len() <= 2 && any(&name, &SHARES) || name == ["adjusted", "count"] {
-        name.extend(words(around));
-    }
-    let is_sampled = name.iter().any(|word| word.starts_with("sampl"))
-        || (any(&name, &["psr"]) || any(&name, &["keep", "kept", "retained"]) && any(&name, &SHARES));
-    let says_percent = value.as_str().is_some_and(|text| text.trim_end().ends_with('%'));
-    let names_share = any(&name, &SHARES)
-        || name.len() == 1
-        || says_percent
-        || any(&name, &["psr", "every", "n", "in", "one", "adjusted"]);
-    let is_of_generation = words(path).iter().any(|word| word == "params" || word == "parameters");
-    if !is_sampled || !names_share || is_of_generation {
-        return None;
-    }
-    let number = match value {
-        Value::Number(number) => number.as_f64()?,
-        Value::String(text) => match text.trim_end_matches('%').parse::<f64>() {
-            Ok(percent) if text.ends_with('%') => percent / 100.0,
-            read => read.ok()?,
-        },
-        _ => return None,
-    };
-    let is_percent = any(&name, &["percent", "percentage"]);
-    match number {
-        _ if is_percent && number > 0.0 && number < 100.0 => Some(number / 100.0),
-        _ if number > 0.0 && number < 1.0 => Some(number),
-        // One of so many.
-        _ if number > 1.0 && number.fract() == 0.0 && name.len() > 1 => Some(1.0 / number),
-        _ => None,
-    }
-}
-
-/// OpenTelemetry's `ot=th:...`, a threshold of 56 bits below which traces are dropped; `ot=p:...` in its former form.
-fn share_of_trace_state(state: &str) -> Option<f64> {
-    let vendor = state.split(',').find_map(|entry| entry.trim().strip_prefix("ot="))?;
-    let field = |name: &str| vendor.split(';').find_map(|field| field.strip_prefix(name));
-    let share = match (field("th:"), field("p:")) {
-        (Some(digits), _) if digits.len() <= 14 => {
-            let digits = format!("{digits:0<14}");
-            let threshold = u64::from_str_radix(&digits, 16).ok()?;
-            1.0 - threshold as f64 / (1u64 << 56) as f64
-        }
-        (_, Some(exponent)) => 0.5f64.powi(exponent.parse::<u8>().ok()?.into()),
-        _ => return None,
-    };
-    (share > 0.0 && share < 1.0).then_some(share)
 }
 
 #[cfg(test)]
@@ -545,7 +508,8 @@ mod tests {
             ("log_sampling", json!("5%"), Some(UnreadKind::SampleRate)),
             ("sampling.adjusted_count", json!(20), Some(UnreadKind::SampleRate)),
             ("sampled", json!(1), None),
-            ("itemCount", json!(10), None),
+            ("itemCount", json!(10), Some(UnreadKind::SampleRate)),
+            ("cart.itemCount", json!(10), None),
             ("sampling.rate", json!(0.5), Some(UnreadKind::SampleRate)),
             ("agent.instructions", json!(prose), Some(UnreadKind::Text)),
             ("user_agent", json!(prose), None),
@@ -557,6 +521,45 @@ mod tests {
             ("was_cached", json!(1), Some(UnreadKind::AnswerCache)),
             ("handled_by", json!("semantic-cache"), Some(UnreadKind::AnswerCache)),
             ("handled_by", json!("engine"), None),
+            ("response_headers.x-served-by", json!("vllm-a"), Some(UnreadKind::Cache)),
+            ("devices[]", json!("cuda:0"), Some(UnreadKind::Cache)),
+            ("gpu_ids", json!([0, 1]), Some(UnreadKind::Cache)),
+            ("env.CUDA_VISIBLE_DEVICES", json!("0"), Some(UnreadKind::Cache)),
+            ("ray.actor_id", json!("00ab"), Some(UnreadKind::Cache)),
+            ("model_id", json!("ab".repeat(32)), Some(UnreadKind::Cache)),
+            ("model_id", json!("qwen"), None),
+            ("model_revision", json!("ab".repeat(20)), Some(UnreadKind::Adapter)),
+            ("resource.labels.location", json!("us-east1"), Some(UnreadKind::Owner)),
+            ("gateway_pod", json!("gw-1"), None),
+            ("gateway.upstream_pod", json!("a"), Some(UnreadKind::Cache)),
+            ("endpoint", json!("/v1/chat/completions"), None),
+            ("client_region", json!("eu"), None),
+            ("judge.rationale", json!(prose), None),
+            ("delta", json!(prose), None),
+            ("tool_status", json!("failed"), None),
+            ("eval_result", json!("failed"), None),
+            ("user_profile_cache", json!("hit"), None),
+            ("retrieval.cache_hit", json!(true), None),
+            ("grpc_status", json!("RESOURCE_EXHAUSTED"), Some(UnreadKind::NotComputed)),
+            ("grpc_status", json!("OK"), None),
+            ("http.response.status", json!("503 Service Unavailable"), Some(UnreadKind::NotComputed)),
+            ("http.response.status", json!("200 OK"), None),
+            ("task", json!("embed"), Some(UnreadKind::NotComputed)),
+            ("cache_hit_ratio", json!(0.85), Some(UnreadKind::CachedTokens)),
+            ("cached_pct", json!(84.9), Some(UnreadKind::CachedTokens)),
+            ("cached_tokens_details.device", json!(2000), Some(UnreadKind::CachedTokens)),
+            ("kv_hit_pages", json!(46), Some(UnreadKind::CachedTokens)),
+            ("prefix_cache.hit_rate", json!(0.85), Some(UnreadKind::CachedTokens)),
+            ("metrics", json!("prompt=3524 cached=2992"), Some(UnreadKind::CachedTokens)),
+            ("tokens.cache.read", json!(2992), Some(UnreadKind::CachedTokens)),
+            ("tokens.cache.write", json!(2992), None),
+            ("kv.matched", json!(2992), Some(UnreadKind::CachedTokens)),
+            ("prefill_tokens", json!(532), Some(UnreadKind::CachedTokens)),
+            ("cached_ktok", json!(2.9), Some(UnreadKind::CachedTokens)),
+            ("cached_chars", json!(9000), Some(UnreadKind::CachedTokens)),
+            ("retrieval.hit_rate", json!(0.5), None),
+            ("gpu_cache_usage_pct", json!(0.5), None),
+            ("kv_page_size", json!(64), None),
             ("kv_source", json!("prefix_cache"), None),
             ("guardrail.denied", json!(true), Some(UnreadKind::NotComputed)),
             ("guardrail.denied", json!(false), None),
@@ -583,15 +586,5 @@ mod tests {
         ] {
             assert_eq!(kind_of(path, &value), kind, "{path}");
         }
-    }
-
-    #[test]
-    fn a_trace_state_says_what_was_kept() {
-        let share = |state: &str| share_of("spans[].traceState", &json!(state));
-        assert_eq!(share("ot=th:8"), Some(0.5));
-        assert_eq!(share("x=1,ot=rv:1;th:c"), Some(0.25));
-        assert_eq!(share("ot=p:3"), Some(0.125));
-        assert_eq!(share("ot=th:0"), None);
-        assert_eq!(share("vendor=1"), None);
     }
 }

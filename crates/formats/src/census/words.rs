@@ -22,6 +22,13 @@ pub(super) fn any(words: &[String], of: &[&str]) -> bool {
     words.iter().any(|word| of.contains(&word.as_str()))
 }
 
+/// The same where these may be named in the plural.
+pub(super) fn any_of_several(words: &[String], of: &[&str]) -> bool {
+    words.iter().any(|word| {
+        of.contains(&word.as_str()) || word.strip_suffix('s').is_some_and(|one| of.contains(&one))
+    })
+}
+
 /// The words of a short value: a label, not a text.
 pub(super) fn words_of_value(value: &Value) -> Vec<String> {
     const MAX_LABEL: usize = 48;

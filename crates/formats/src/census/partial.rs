@@ -1,0 +1,194 @@
+//! Rows that say by themselves that their prompts are not whole: a flag or a count of what was left out, fewer bytes
+//! logged than there were, a system prompt that is only named, and messages that lie elsewhere.
+
+use super::UnreadField;
+use super::rules::{UnreadKind, is_of_answer};
+use super::scopes::is_beside;
+use super::words::{any, is_set, words_of_last};
+use crate::row_values::walk;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is done to a prompt that is cut.
+const CUT: [&str; 9] =
+    ["truncated", "clipped", "abridged", "trimmed", "elided", "dropped", "omitted", "removed", "shortened"];
+/// What it is made of.
+const PARTS: [&str; 15] = [
+    "message",
+    "messages",
+    "turn",
+    "turns",
+    "token",
+    "tokens",
+    "char",
+    "chars",
+    "characters",
+    "bytes",
+    "part",
+    "parts",
+    "images",
+    "tools",
+    "lines",
+];
+/// What no text of a message is.
+const MEDIA: [&str; 10] =
+    ["image", "images", "audio", "audios", "video", "videos", "attachment", "attachments", "file", "files"];
+const CONTENT: &str = "messages[].content";
+
+/// What a row has, as far as it is asked.
+#[derive(Default)]
+struct Said {
+    /// Fields that say that something is missing.
+    paths: BTreeSet<String>,
+    /// Fields that name a system prompt, and that count what no text is.
+    systems: Vec<String>,
+    media: Vec<String>,
+    /// Numbers by their fields.
+    numbers: BTreeMap<String, f64>,
+    has_system: bool,
+    has_media: bool,
+    /// Contents of messages, and those that only say where they lie.
+    contents: u64,
+    elsewhere: u64,
+    is_cut: bool,
+}
+
+impl Said {
+    fn take(&mut self, path: &str, value: &Value) {
+        let names: Vec<&str> = path.rsplit('.').take(1).collect();
+        let last = words_of_last(&names);
+        let text = value.as_str().unwrap_or_default();
+        let number = value.as_f64().unwrap_or(0.0);
+        match path.rsplit("messages[].").next().filter(|_| path.contains("messages[].")) {
+            Some("role") => self.has_system |= matches!(text, "system" | "developer"),
+            Some("content") if value.is_string() => self.content(text),
+            Some(_) => {
+                self.has_media |=
+                    any(&last, &MEDIA) || any(&super::words::words(text), &MEDIA) && text.len() < 16;
+            }
+            None if is_of_answer(path) || is_beside(path) => {}
+            None => {
+                let is_flag = is_set(value) && any(&last, &CUT);
+                let is_count = number > 0.0 && any(&last, &CUT) && any(&last, &PARTS);
+                if is_flag || is_count {
+                    self.paths.insert(path.to_owned());
+                }
+                let is_named = any(&last, &["id", "name", "ref", "version", "key", "hash"]);
+                if any(&last, &["system", "sys"]) && any(&last, &["prompt"]) && is_named && !text.is_empty() {
+                    self.systems.push(path.to_owned());
+                }
+                if number > 0.0 && any(&last, &MEDIA) && any(&last, &["num", "n", "count", "number"]) {
+                    self.media.push(path.to_owned());
+                }
+                self.has_system |= matches!(path, "system" | "instructions") || path.ends_with(".system");
+                if number > 0.0 {
+                    self.numbers.insert(path.to_owned(), number);
+                }
+            }
+        }
+    }
+
+    /// Takes what a message says.
+    fn content(&mut self, text: &str) {
+        let is_place = !text.contains(char::is_whitespace)
+            && (text.contains("://") || text.starts_with('/') && text.matches('/').count() > 1);
+        self.contents += 1;
+        self.elsewhere += u64::from(is_place);
+        self.is_cut |= says_cut(text);
+    }
+
+    /// The fields that say that the prompt is not whole.
+    fn fields(mut self) -> BTreeSet<String> {
+        let is_less = |(path, logged): (&String, &f64)| {
+            let whole = path.strip_suffix("_logged").or_else(|| path.strip_suffix("_captured"))?;
+            self.numbers.get(whole).filter(|whole| *whole > logged).map(|_| path.clone())
+        };
+        self.paths.extend(self.numbers.iter().filter_map(is_less));
+        if !self.has_system {
+            self.paths.append(&mut self.systems.into_iter().collect());
+        }
+        if !self.has_media {
+            self.paths.append(&mut self.media.into_iter().collect());
+        }
+        if self.is_cut || (self.contents > 0 && self.elsewhere == self.contents) {
+            self.paths.insert(CONTENT.to_owned());
+        }
+        self.paths
+    }
+}
+
+/// Whether a text says in its middle how much of it is missing: `…132 tokens truncated…`. A tool's own output may.
+fn says_cut(text: &str) -> bool {
+    CUT[..5].iter().chain(["omitted", "removed"].iter()).any(|cut| {
+        text.match_indices(cut).any(|(at, _)| {
+            let mut before = text[..at].split_whitespace().rev();
+            let part = before.next().unwrap_or_default();
+            let number = before.next().unwrap_or_default().trim_start_matches(|c: char| !c.is_ascii_digit());
+            let behind = text[at + cut.len()..].chars().next();
+            PARTS.contains(&part)
+                && !number.is_empty()
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+                && behind.is_some_and(|behind| matches!(behind, '…' | '.' | ']' | ')' | '>'))
+        })
+    })
+}
+
+/// The fields by which these rows say that prompts are not whole.
+pub(super) fn partial<'v>(rows: impl Iterator<Item = &'v Value>) -> Vec<UnreadField> {
+    let (mut fields, mut of) = (BTreeMap::<String, u64>::new(), 0);
+    for row in rows {
+        of += 1;
+        let mut said = Said::default();
+        walk(row, &mut |path, value| {
+            if !path.is_empty() {
+                said.take(path, value);
+            }
+        });
+        said.fields().into_iter().for_each(|path| *fields.entry(path).or_default() += 1);
+    }
+    let told =
+        fields.into_iter().map(|(path, rows)| UnreadField::counted(path, UnreadKind::Partial, (rows, of)));
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn named(row: &Value) -> Vec<String> {
+        partial(std::iter::once(row)).into_iter().map(|field| field.path).collect()
+    }
+
+    #[test]
+    fn rows_say_that_their_prompts_are_not_whole() {
+        let messages = json!([{"role": "user", "content": "What is this?"}]);
+        for (name, value) in [
+            ("truncated", json!(true)),
+            ("dropped_messages", json!(4)),
+            ("num_images", json!(3)),
+            ("system_prompt_id", json!("sp_support_v3")),
+        ] {
+            assert_eq!(named(&json!({"messages": messages, name: value})), [name]);
+        }
+        let bytes = json!({"messages": messages, "payload_bytes_logged": 2000, "payload_bytes": 90000});
+        assert_eq!(named(&bytes), ["payload_bytes_logged"]);
+        for content in ["s3://prompts/blob/c1/3.txt", "It begins…132 tokens truncated…and ends."] {
+            assert_eq!(named(&json!({"messages": [{"role": "user", "content": content}]})), [CONTENT]);
+        }
+    }
+
+    #[test]
+    fn whole_prompts_say_nothing() {
+        let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]);
+        for row in [
+            json!({"messages": messages, "system_prompt_id": "a", "truncated": false, "dropped_messages": 0}),
+            json!({"messages": messages, "num_images": 0, "response": {"truncated": true}}),
+            json!({"messages": messages, "payload_bytes_logged": 90, "payload_bytes": 90}),
+            json!({"messages": [{"role": "user", "content": "10 lines removed from the file, why?"}]}),
+            json!({"messages": [{"role": "user", "content": "see https://example.org/a please"}]}),
+        ] {
+            assert_eq!(named(&row), [""; 0], "{row}");
+        }
+    }
+}
