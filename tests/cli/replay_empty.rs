@@ -61,7 +61,9 @@ fn texts_cut_at_one_length_stand_in_the_headline() {
     let chat = |number: usize, length: usize| {
         let text: String = (0..length).map(|at| format!("{} ", number * 7919 + at * at)).collect();
         let text: String = text.chars().take(length).collect();
-        serde_json::json!({"timestamp": number, "messages": [{"role": "user", "content": text}]}).to_string()
+        let said = |role: &str, content: &str| serde_json::json!({"role": role, "content": content});
+        let messages = [said("user", &text), said("assistant", "yes"), said("user", "go on")];
+        serde_json::json!({"timestamp": number, "messages": messages}).to_string()
     };
     let replayed = |longest: usize| {
         let chats = (0..40).map(|number| chat(number, (300 + number * 60).min(longest)) + "\n");
@@ -69,9 +71,9 @@ fn texts_cut_at_one_length_stand_in_the_headline() {
         printed(&trace, &["--model", "tests/fixtures/tokenize/chatml", "--page-size", "16"])
     };
     let [tables, notes] = replayed(1500);
-    assert!(notes.contains("20 of 40 texts have 1500 characters, and none has more"), "{notes}");
+    assert!(notes.contains("20 of 120 texts have 1500 characters, and none has more"), "{notes}");
     assert!(
-        tables.contains("nothing to reuse") && tables.contains("20 of 40 texts are masked or cut off"),
+        tables.contains("nothing to reuse") && tables.contains("20 of 120 texts are masked or cut off"),
         "{tables}"
     );
     let [tables, notes] = replayed(10_000);
