@@ -573,8 +573,8 @@ impl UnreadField {
                 };
                 format!(
                     "the log is a sample: `{path}` says that {:.3} % of the traffic was kept{uneven}. Requests, hit \
-                     rate and capacity are those of that part; whole sessions have {:.1} times as many pages in all, and \
-                     of single requests that were sampled no hit rate can be told",
+                     rate and capacity are those of that part; whole sessions have {:.1} times as many pages in all, \
+                     and of single requests that were sampled no hit rate can be told",
                     share * 100.0,
                     1.0 / share
                 )
