@@ -240,6 +240,7 @@ fn requests_that_are_written_twice_are_told_and_a_hot_prompt_is_not() {
         (4, None),
         (0, None),
         (25, None),
+        (50, None),
         (50, Some("request_id")),
         (50, Some("headers.x-request-id")),
         (40, Some("rid")),
@@ -249,7 +250,7 @@ fn requests_that_are_written_twice_are_told_and_a_hot_prompt_is_not() {
         let said = twice(apart, name);
         assert!(said.contains("6 of 12 requests repeat the whole prompt"), "{apart} s, {name:?}: {said}");
     }
-    assert!(!twice(50, None).contains("repeat the whole prompt"), "prompts that return after a while");
+    assert!(!twice(150, None).contains("repeat the whole prompt"), "prompts that return after a while");
     let hot: Vec<_> = (0..12).map(|number| tokens(number, 0)).collect();
     assert!(!replay(&hot, &[]).0.contains("repeat the whole prompt"), "one prompt that many send");
 }
