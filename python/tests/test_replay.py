@@ -140,7 +140,7 @@ class Replay(unittest.TestCase):
         alone = kvset.replay(rows, capacities=4, coverage=0.5, target_ratios=0.5, windows="last:10", routers="hash:2",
                              options="--optimal")
         self.assertEqual(alone.raw, lists.raw)
-        with self.assertRaisesRegex(kvset.ProgramError, "has 10GiB, a size in bytes"):
+        with self.assertRaisesRegex(kvset.ProgramError, "is 10GiB, a size in bytes"):
             kvset.replay(ROWS, capacities="10GiB")
 
     def test_an_error_names_the_row_of_the_caller(self):

@@ -57,8 +57,13 @@ impl<'de: 'a, 'a> Visitor<'de> for ObjectOutline<'a> {
             } else if key == "messages" {
                 self.has_messages = says_something(map.next_value()?);
             } else if let Some(field) = unrendered::known(&unrendered::NAMES_OF_HISTORIES, &key) {
-                let says = says_something(map.next_value()?);
-                self.kept_elsewhere = self.kept_elsewhere.or(says.then_some(field));
+                let value: &RawValue = map.next_value()?;
+                // A log gives a conversation a name, an API an object.
+                let place = match value.get().starts_with('"') {
+                    true => &mut self.kept_elsewhere,
+                    false => &mut self.unrendered,
+                };
+                *place = place.or(says_something(value).then_some(field));
             } else if let Some(field) = unrendered::known(&unrendered::BODY_FIELDS, &key) {
                 let says = says_something(map.next_value()?);
                 self.unrendered = self.unrendered.or(says.then_some(field));
