@@ -3,7 +3,7 @@
 
 use super::UnreadField;
 use super::rules::{UnreadKind, is_of_answer};
-use super::scopes::is_beside;
+use super::scopes::is_beside_the_request;
 use super::words::{any, is_set, words_of_last};
 use crate::row_values::walk;
 use serde_json::Value;
@@ -66,7 +66,7 @@ impl Said {
                 self.has_media |=
                     any(&last, &MEDIA) || any(&super::words::words(text), &MEDIA) && text.len() < 16;
             }
-            None if is_of_answer(path) || is_beside(path) => {}
+            None if is_of_answer(path) || is_beside_the_request(path) => {}
             None => {
                 let is_flag = is_set(value) && any(&last, &CUT);
                 let is_count = number > 0.0 && any(&last, &CUT) && any(&last, &PARTS);

@@ -2,7 +2,7 @@
 
 use super::caches::{CACHES, MAX_NAME, cache_named_in, is_route, pairs};
 use super::lookups::{is_answered_from_cache, looks_nothing_up, says_not_computed};
-use super::scopes::{is_beside, is_in_front, is_of_caller, is_within, keeps_no_answers};
+use super::scopes::{is_beside_the_request, is_in_front, is_of_caller, is_within, keeps_no_answers};
 use super::shares::share_of;
 use super::words::{any, any_of_several, words, words_of_last};
 use crate::row_values::bare;
@@ -218,7 +218,7 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
         }
         _ if looks_nothing_up(&last, value) => Some(UnreadKind::NoLookup),
         _ if !keeps_no_answers(path) && is_answered_from_cache(&own, value) => Some(UnreadKind::AnswerCache),
-        _ if !is_beside(path) && says_not_computed(&own, value) => Some(UnreadKind::NotComputed),
+        _ if !is_beside_the_request(path) && says_not_computed(&own, value) => Some(UnreadKind::NotComputed),
         _ if share_of(path, value).is_some() => Some(UnreadKind::SampleRate),
         _ if says_what_was_cached(path, value) => Some(UnreadKind::CachedTokens),
         Value::String(_) | Value::Number(_) if is_time(&last, value) => Some(UnreadKind::Time),

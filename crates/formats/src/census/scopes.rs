@@ -121,13 +121,13 @@ pub(super) fn near(path: &str) -> Vec<String> {
 }
 
 /// Whether a field speaks of what stands beside a request: its outcome is none of the request's.
-pub(super) fn is_beside(path: &str) -> bool {
+pub(super) fn is_beside_the_request(path: &str) -> bool {
     any(&near(path), &BESIDE)
 }
 
 /// Whether a cache keeps what is no answer.
 pub(super) fn keeps_no_answers(path: &str) -> bool {
-    is_beside(path) || any(&near(path), &KEPT)
+    is_beside_the_request(path) || any(&near(path), &KEPT)
 }
 
 /// Whether a field names what stands in front of the engines.

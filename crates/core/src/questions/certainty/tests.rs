@@ -212,7 +212,7 @@ fn more_conversations_than_are_told_are_estimated() {
 }
 
 /// A pool that is asked how certain it is, at the end of such a log.
-fn told(log: &[Vec<u64>]) -> Estimate {
+fn estimate_after(log: &[Vec<u64>]) -> Estimate {
     let mut config = PoolConfig {
         cache: CacheConfig { page_size: Some(page_size()), ..CacheConfig::default() },
         windows: vec!["all".parse().expect("a window")],
@@ -233,7 +233,7 @@ fn told(log: &[Vec<u64>]) -> Estimate {
 #[test]
 fn an_estimate_says_within_what_other_conversations_would_leave_it() {
     let log: Vec<_> = conversations(200, 4).into_iter().map(|(_, ids)| ids).collect();
-    let estimate = told(&log);
+    let estimate = estimate_after(&log);
     let certainty = estimate.certainty.as_ref().expect("asked");
     assert_eq!(certainty.status, CertaintyStatus::Ready);
     assert!((180..=200).contains(&certainty.conversations), "{certainty:?}");
@@ -251,7 +251,7 @@ fn an_estimate_says_within_what_other_conversations_would_leave_it() {
 #[test]
 fn of_few_conversations_nothing_is_said_but_how_few_they_are() {
     let log: Vec<_> = conversations(20, 4).into_iter().map(|(_, ids)| ids).collect();
-    let estimate = told(&log);
+    let estimate = estimate_after(&log);
     let certainty = estimate.certainty.expect("asked");
     assert_eq!(certainty.status, CertaintyStatus::TooFewConversations);
     for found in &estimate.required[0].coverage {
