@@ -92,7 +92,8 @@ questions! {
     retention_classes: bool, like Some(false);
     /// Whether every estimate says how certain it is: the ends of a 90 % interval, within which requirement and
     /// recommendation would lie with other conversations at the same hours. One more cache follows the log for each of
-    /// ten groups of conversations: several times the time and the memory.
+    /// ten groups of conversations: little more time and memory, but up to twice and four times where events state
+    /// durations.
     [results]
     certainty: bool, like Some(false);
 }
