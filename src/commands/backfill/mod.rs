@@ -1,5 +1,6 @@
 //! `kvset backfill`: the service between two offsets.
 
+mod confirming;
 mod report;
 
 pub use report::report;
@@ -14,6 +15,7 @@ use crate::present::terminal::{self, Terminal, TerminalProgress};
 use crate::present::words::integer;
 use crate::telemetry::logging;
 use anyhow::Context as _;
+use confirming::{Confirmed, confirmed};
 use kvset_formats::position::Partition;
 use kvset_formats::time::date_of_ms;
 use kvset_pipeline::offset_range::OffsetRange;
@@ -69,10 +71,17 @@ pub fn run(args: &BackfillArgs) -> Result<(), Failure> {
         )
         .into());
     }
+    let confirmed = confirmed(&backfill, &shutdown).with_context(|| {
+        format!("backfill {run_id} is complete, and what it recommends could not be confirmed; the same command with \
+                 --run-id {run_id} tries again")
+    })?;
+    let Some(confirmed) = confirmed else {
+        return Err(anyhow::anyhow!("stopped by a signal: backfill {run_id} is complete; the same command with --run-id {run_id} confirms what it recommends").into());
+    };
     if let Some(path) = &args.report {
-        write_report(path, &backfill)?;
+        write_report(path, &backfill, &confirmed)?;
     }
-    let result = BackfillResult::of(&backfill, &outcome);
+    let result = BackfillResult::of(&backfill, &outcome, confirmed);
     print(&if args.json { json(&result)? } else { result.render() })
 }
 
@@ -154,9 +163,12 @@ fn offsets_before(offset_range: &OffsetRange, next: i64) -> u64 {
     u64::try_from(next.saturating_sub(offset_range.begin.0)).unwrap_or(0)
 }
 
-fn write_report(path: &Path, backfill: &Backfill) -> Result<(), Failure> {
+fn write_report(path: &Path, backfill: &Backfill, confirmed: &Confirmed) -> Result<(), Failure> {
     match report(backfill).context("reading the estimates back for the report")? {
-        Some(input) => Ok(write_page(path, &input)?),
+        Some(mut input) => {
+            input.inputs.extend(confirmed.facts());
+            Ok(write_page(path, &input)?)
+        }
         None => {
             eprintln!("no window closed between --from and --to, so there is no report");
             Ok(())
@@ -178,6 +190,8 @@ struct BackfillResult<'a> {
     dead_letter_topic: &'a str,
     state_directory: &'a Path,
     partitions: Vec<PartitionResult>,
+    /// Pools that computed pages again, with what they need if each capacity is modelled by itself.
+    confirmed: Confirmed,
 }
 
 /// What was read of one partition.
@@ -190,7 +204,7 @@ struct PartitionResult {
 }
 
 impl<'a> BackfillResult<'a> {
-    fn of(backfill: &'a Backfill, outcome: &BackfillOutcome) -> Self {
+    fn of(backfill: &'a Backfill, outcome: &BackfillOutcome, confirmed: Confirmed) -> Self {
         let partitions = backfill.offset_ranges.iter().map(|(partition, offset_range)| PartitionResult {
             partition: partition.0,
             warmed_up_from: offset_range.begin.0,
@@ -208,6 +222,7 @@ impl<'a> BackfillResult<'a> {
             dead_letter_topic: &backfill.plan.stream.outputs.dead_letters.name,
             state_directory: &backfill.settings.state.directory,
             partitions: partitions.collect(),
+            confirmed,
         }
     }
 
@@ -219,10 +234,14 @@ impl<'a> BackfillResult<'a> {
             table.row(offsets.map(|offset| Cell::Figure(offset.to_string())));
         }
         let by = if self.resumed { " by this process, which went on with it" } else { "" };
+        let terminal = Terminal::of_stdout();
+        let table_of_confirmed = self.confirmed.table().map(|table| terminal::captioned(&table, &terminal));
+        let in_words = self.confirmed.in_words().map(|text| terminal.paragraph(&text));
+        let confirmed: String = table_of_confirmed.into_iter().chain(in_words).collect();
         format!(
-            "{}\nbackfill {} is complete: {} records read, {} estimates and {} dead letters published{by}\n\
+            "{}{confirmed}\nbackfill {} is complete: {} records read, {} estimates and {} dead letters published{by}\n\
              see them: kvset watch --topic {} --from-beginning --until-end\n",
-            terminal::captioned(&table, &Terminal::of_stdout()),
+            terminal::captioned(&table, &terminal),
             self.run_id,
             integer(self.records),
             integer(self.estimates),

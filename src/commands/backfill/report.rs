@@ -26,29 +26,16 @@ const MOMENT: Duration = Duration::from_millis(200);
 /// # Errors
 /// The brokers, or a record of the run's that is no estimate.
 pub fn report(backfill: &Backfill) -> Result<Option<ReportInput<'static>>, KafkaFailure> {
-    let plan = &backfill.plan;
-    let topic = plan.stream.outputs.results.name.as_str();
     let windows = &backfill.settings.estimate.windows;
-    let mut reader =
-        TopicReader::open(&plan.stream.connection, topic, From::Beginning, plan.stream.retry_for)?;
     let mut pools: BTreeMap<String, PublishedHistory> = BTreeMap::new();
     let mut more = false;
-    while !reader.at_end() {
-        let Some(record) = reader.next(MOMENT)? else { continue };
-        let estimate = decode_estimate(record.value.as_deref().unwrap_or_default()).map_err(|error| {
-            let (partition, offset) = (record.partition, record.offset);
-            KafkaFailure::fatal(format!("{topic}/{partition}, offset {offset}: {error}"))
-        })?;
-        // Another run may have written to the same topic.
-        if !is_of(backfill, &estimate) {
-            continue;
-        }
+    published(backfill, &mut |estimate| {
         pools.entry(estimate.pool.clone()).or_insert_with(|| PublishedHistory::over(windows)).add(estimate);
         if pools.len() > MAX_POOLS {
             pools.pop_last();
             more = true;
         }
-    }
+    })?;
     let pools: Vec<_> = pools.into_values().filter_map(PublishedHistory::finish).collect();
     let mut inputs = inputs(backfill);
     if more {
@@ -56,6 +43,29 @@ pub fn report(backfill: &Backfill) -> Result<Option<ReportInput<'static>>, Kafka
     }
     let title = "KV cache capacity".to_owned();
     Ok((!pools.is_empty()).then_some(ReportInput { title, inputs, pools, compares_engines: false }))
+}
+
+/// Hands out what the run published, in the order of each partition.
+///
+/// # Errors
+/// The brokers, or a record of the run's that is no estimate.
+pub(super) fn published(backfill: &Backfill, each: &mut dyn FnMut(Estimate)) -> Result<(), KafkaFailure> {
+    let plan = &backfill.plan;
+    let topic = plan.stream.outputs.results.name.as_str();
+    let mut reader =
+        TopicReader::open(&plan.stream.connection, topic, From::Beginning, plan.stream.retry_for)?;
+    while !reader.at_end() {
+        let Some(record) = reader.next(MOMENT)? else { continue };
+        let estimate = decode_estimate(record.value.as_deref().unwrap_or_default()).map_err(|error| {
+            let (partition, offset) = (record.partition, record.offset);
+            KafkaFailure::fatal(format!("{topic}/{partition}, offset {offset}: {error}"))
+        })?;
+        // Another run may have written to the same topic.
+        if is_of(backfill, &estimate) {
+            each(estimate);
+        }
+    }
+    Ok(())
 }
 
 fn is_of(backfill: &Backfill, estimate: &Estimate) -> bool {

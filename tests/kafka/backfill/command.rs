@@ -6,7 +6,7 @@ use assert_cmd::Command;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-fn backfill(config: &Path, args: &[&str]) -> Command {
+pub(super) fn backfill(config: &Path, args: &[&str]) -> Command {
     let mut command = kvset(&["backfill", "--config"]);
     command.arg(config).args(args).timeout(PATIENCE);
     command

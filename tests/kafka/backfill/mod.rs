@@ -1,6 +1,7 @@
 //! A backfill publishes what the live service published, byte for byte, and disturbs nobody.
 
 mod command;
+mod confirming;
 mod log_ends;
 
 use crate::kafka_support::asked::{asking_everything, tell};

@@ -6,13 +6,14 @@ use super::context::{Logging, serve};
 use super::error::failure_of;
 use super::topics::Topics;
 use kvset_formats::codec::{Payload, SCHEMA_HEADER};
-use kvset_formats::position::NextOffset;
+use kvset_formats::position::{NextOffset, Partition};
 use kvset_pipeline::publish::{FailureKind, KafkaFailure};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Where to begin.
@@ -71,25 +72,45 @@ impl TopicReader {
     ) -> Result<Self, KafkaFailure> {
         let partitions =
             Topics::new(connection, deadline)?.require(topic, "--topic", "`kvset run --create-topics`")?;
-        let doing = format!("reading topic `{topic}`");
-        let failure = |error: KafkaError| failure_of(&doing, &error);
-        let consumer: BaseConsumer<Logging> =
-            connection.reader().create_with_context(Logging::new(connection.tokens()?)).map_err(failure)?;
-        serve(&consumer);
-        let mut ends = BTreeMap::new();
-        {
-            // A list that outlived its consumer would make dropping the consumer wait for ever.
-            let mut list = TopicPartitionList::new();
-            for partition in (0..partitions.get()).filter_map(|partition| i32::try_from(partition).ok()) {
-                let (start, end) = consumer.fetch_watermarks(topic, partition, deadline).map_err(failure)?;
-                let begin = if from == From::Beginning { start } else { end };
-                list.add_partition_offset(topic, partition, Offset::Offset(begin)).map_err(failure)?;
-                if begin < end {
-                    ends.insert(partition, NextOffset(end));
-                }
-            }
-            consumer.assign(&list).map_err(failure)?;
+        let consumer = consumer(connection, topic)?;
+        let numbers = (0..partitions.get()).filter_map(|partition| i32::try_from(partition).ok());
+        let range = |partition| {
+            let found = consumer.fetch_watermarks(topic, partition, deadline);
+            let (start, end) = found.map_err(|error| failed(topic, &error))?;
+            let begin = if from == From::Beginning { start } else { end };
+            Ok((Partition(partition), NextOffset(begin)..NextOffset(end)))
+        };
+        let ranges = numbers.map(range).collect::<Result<_, KafkaFailure>>()?;
+        Self::over(consumer, topic, &ranges)
+    }
+
+    /// Starts reading these partitions, each from the start of its range. Records behind the end of one may follow.
+    ///
+    /// # Errors
+    /// The topic cannot be read.
+    pub fn between(
+        connection: &Connection,
+        topic: &str,
+        ranges: &BTreeMap<Partition, Range<NextOffset>>,
+    ) -> Result<Self, KafkaFailure> {
+        Self::over(consumer(connection, topic)?, topic, ranges)
+    }
+
+    fn over(
+        consumer: BaseConsumer<Logging>,
+        topic: &str,
+        ranges: &BTreeMap<Partition, Range<NextOffset>>,
+    ) -> Result<Self, KafkaFailure> {
+        // A list that outlived its consumer would make dropping the consumer wait for ever.
+        let mut list = TopicPartitionList::new();
+        for (partition, range) in ranges {
+            list.add_partition_offset(topic, partition.0, Offset::Offset(range.start.0))
+                .map_err(|error| failed(topic, &error))?;
         }
+        consumer.assign(&list).map_err(|error| failed(topic, &error))?;
+        drop(list);
+        let unread = ranges.iter().filter(|(_, range)| range.start < range.end);
+        let ends = unread.map(|(partition, range)| (partition.0, range.end)).collect();
         Ok(Self { consumer, topic: topic.to_owned(), ends })
     }
 
@@ -112,7 +133,7 @@ impl TopicReader {
                 Ok(None)
             }
             Some(Err(error)) => {
-                let failure = failure_of(&format!("reading topic `{}`", self.topic), &error);
+                let failure = failed(&self.topic, &error);
                 match failure.kind {
                     FailureKind::Transient => {
                         tracing::warn!("{failure}");
@@ -134,6 +155,17 @@ impl TopicReader {
             self.ends.remove(&partition);
         }
     }
+}
+
+fn consumer(connection: &Connection, topic: &str) -> Result<BaseConsumer<Logging>, KafkaFailure> {
+    let context = Logging::new(connection.tokens()?);
+    let consumer = connection.reader().create_with_context(context).map_err(|error| failed(topic, &error))?;
+    serve(&consumer);
+    Ok(consumer)
+}
+
+fn failed(topic: &str, error: &KafkaError) -> KafkaFailure {
+    failure_of(&format!("reading topic `{topic}`"), error)
 }
 
 pub(super) fn copy(message: &impl Message) -> ReadRecord {

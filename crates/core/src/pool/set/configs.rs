@@ -39,8 +39,16 @@ impl PoolConfigs {
 
     /// Whether records of any pool may be held back.
     pub fn hold_back(&self) -> bool {
-        let mut kinds = self.named.values().chain([&self.default]);
-        kinds.any(|kind| kind.hold_back_ms().is_some())
+        self.kinds().any(|kind| kind.hold_back_ms().is_some())
+    }
+
+    /// Whether the configuration of any pool is such a one.
+    pub fn any(&self, is: impl Fn(&PoolConfig) -> bool) -> bool {
+        self.kinds().any(|kind| is(kind.config()))
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = &Arc<PoolKind>> {
+        self.named.values().chain([&self.default])
     }
 
     /// The configuration of pools that have none of their own.
