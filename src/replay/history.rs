@@ -106,7 +106,7 @@ fn caveats(replay: &Replay) -> Caveats {
 }
 
 /// What was asked of a replay alongside its estimate.
-fn question_sections(replay: &Replay) -> QuestionSections {
+pub(super) fn question_sections(replay: &Replay) -> QuestionSections {
     let Some(whole) = &replay.whole else { return QuestionSections::default() };
     let cost = |routed: &RouterEstimate, total_pages: u64| {
         let routed = replay.routed_worth.iter().find(|found| found.router == routed.asked)?;

@@ -53,7 +53,7 @@ pub use below::{BelowHits, BelowOption, TierBelow, over_offload};
 pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
 pub use channels::RowCensus;
-pub use growth::{FamilyLog, GrownTraffic, TrafficBy, TrafficStatus, certainty};
+pub use growth::{FamilyLog, GrownLog, GrownTraffic, TrafficBy, TrafficStatus, certainty};
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use kvset_formats::trace::TraceFindings;
 pub use ledger::EngineLedger;

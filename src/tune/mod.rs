@@ -5,12 +5,15 @@
 //! reading.
 
 mod changes;
+mod grown;
 mod setup;
 
 pub use changes::{Change, Topic, changes};
+pub use grown::AtTraffic;
 pub use setup::{Hits, Setup};
 
-use crate::replay::{ReplayError, ReplayOptions, RequestLog, parallel};
+use crate::replay::{GrownLog, ReplayError, ReplayOptions, RequestLog, parallel};
+use grown::Grown;
 use kvset_core::questions::worth::WorthAt;
 use kvset_core::sizing::curve::share;
 use kvset_core::units::capacity::CapacitySpec;
@@ -83,6 +86,9 @@ pub struct Base {
     /// What it costs, where the prefill rate is known; not with a time to live.
     #[serde(flatten)]
     pub cost: Option<Cost>,
+    /// What it finds of other traffic, where that was asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub at_traffic: Vec<AtTraffic>,
 }
 
 /// A number of replicas behind the present router, each with the memory that it has now.
@@ -126,6 +132,9 @@ pub struct ChangeResult {
     /// What it costs, where the prefill rate is known; not with a time to live.
     #[serde(flatten)]
     pub cost: Option<Cost>,
+    /// What it finds of other traffic, where that was asked and it is possible.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub at_traffic: Vec<AtTraffic>,
 }
 
 /// The result.
@@ -143,21 +152,31 @@ pub struct TuneResult {
 }
 
 /// Tries every change of a configuration on a log. `options` are as for a replay of it, with a capacity, or none
-/// where the recommended one is to be taken. `progress` is told how many replays of how many are done.
+/// where the recommended one is to be taken. `grown` are logs of other traffic, on which every change is tried as well.
+/// `progress` is told how many replays of how many are done.
 ///
 /// # Errors
 /// The present configuration itself cannot be replayed.
 pub fn tune(
     log: &RequestLog,
+    grown: &[GrownLog],
     options: &ReplayOptions,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<TuneResult, TuneError> {
     let base = Setup::present(log, options)?;
     let found = base.hits(log)?;
+    let grown = grown.iter().map(|grown| Grown::new(&base, grown)).collect::<Result<Vec<_>, _>>()?;
     let all = changes(&base, log);
     let (done, total) = (AtomicU64::new(0), all.len() as u64);
+    let try_all = |changes: &[&Change]| {
+        let mut result = tried(&base, &found, log, changes);
+        if result.impossible.is_none() {
+            result.at_traffic = grown.iter().map(|grown| grown.tried(changes)).collect();
+        }
+        result
+    };
     let run = |change: &Change| {
-        let tried = tried(&base, &found, log, std::slice::from_ref(&change));
+        let tried = try_all(std::slice::from_ref(&change));
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
         tried
     };
@@ -165,14 +184,14 @@ pub fn tune(
     let mut ranked: Vec<(usize, ChangeResult)> = singles.into_iter().enumerate().collect();
     ranked.sort_by(|(_, one), (_, other)| rank(one, other));
     let pairs = pairs(&all, &ranked);
-    let pairs = parallel::map(options.threads, &pairs, |pair| tried(&base, &found, log, pair));
+    let pairs = parallel::map(options.threads, &pairs, |pair| try_all(pair));
     let best = ranked.first().and_then(|(_, best)| best.hit_tokens).unwrap_or(0);
     let mut pairs: Vec<ChangeResult> =
         pairs.into_iter().filter(|pair| pair.hit_tokens.is_some_and(|tokens| tokens > best)).collect();
     pairs.sort_by(rank);
     Ok(TuneResult {
         replicas: replicas(&base, log)?,
-        base: base.summary(&found),
+        base: Base { at_traffic: grown.iter().map(Grown::present).collect(), ..base.summary(&found) },
         changes: ranked.into_iter().map(|(_, tried)| tried).collect(),
         pairs,
     })
@@ -278,6 +297,7 @@ fn tried(base: &Setup, found: &Hits, log: &RequestLog, changes: &[&Change]) -> C
             costs_memory,
             impossible: None,
             cost: hits.worth.map(Cost::of),
+            at_traffic: Vec::new(),
         },
         Err(why) => ChangeResult {
             change,
@@ -289,6 +309,7 @@ fn tried(base: &Setup, found: &Hits, log: &RequestLog, changes: &[&Change]) -> C
             costs_memory,
             impossible: Some(why),
             cost: None,
+            at_traffic: Vec::new(),
         },
     }
 }

@@ -217,6 +217,7 @@ impl Setup {
             hit_rate_tokens: kvset_core::sizing::curve::share(hits.tokens, hits.prompt_tokens),
             exactness: self.exactness(),
             cost: hits.worth.map(Cost::of),
+            at_traffic: Vec::new(),
         }
     }
 

@@ -223,3 +223,87 @@ fn what_is_no_one_configuration_is_refused() {
         assert!(run.stdout.is_empty() && !run.stderr.is_empty(), "{args:?}");
     }
 }
+
+#[test]
+fn under_other_traffic_a_change_finds_what_a_replay_of_that_traffic_finds() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path(), "1500");
+    let traffic = ["--engine", "vllm", "--traffic", "2"];
+    let result = tune(&trace, &[&traffic[..], &["--provisioned", "2000p"]].concat());
+    let rate = |capacity: &str| {
+        let replayed = json_of("replay", &trace, &[&traffic[..], &["--capacities", capacity]].concat());
+        let grown = &replayed["traffic"][0];
+        grown["capacities"][0]["hit_rate_tokens"].as_f64().expect("a rate")
+    };
+    let at = |tried: &Value| tried["at_traffic"][0]["hit_rate_tokens"].as_f64().expect("a rate");
+    for (tried, capacity) in [
+        (&result["base"], "2000p"),
+        (change(&result, "capacity x 2"), "4000p"),
+        (change(&result, "capacity x 0.75"), "1500p"),
+    ] {
+        assert!((at(tried) - rate(capacity)).abs() < 1e-9, "{tried}: {}", rate(capacity));
+        let points = (at(tried) - at(&result["base"])) * 100.0;
+        assert!(
+            (tried["at_traffic"][0]["points"].as_f64().expect("points") - points).abs() < 1e-9,
+            "{tried}"
+        );
+    }
+    // More of everything needs more: the same memory finds less of it.
+    assert!(at(&result["base"]) < result["base"]["hit_rate_tokens"].as_f64().expect("a rate"));
+    let impossible =
+        result["changes"].as_array().expect("changes").iter().filter(|tried| tried["impossible"].is_string());
+    assert!(
+        impossible.clone().count() > 0 && impossible.into_iter().all(|tried| tried["at_traffic"].is_null())
+    );
+    let args = ["tune", "--engine", "vllm", "--traffic", "2", "--provisioned", "2000p"];
+    let text = kvset(&args).arg(&trace).assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(text).expect("UTF-8");
+    assert!(text.contains("At twice the traffic it finds ") && text.contains("at 2 x"), "{text}");
+}
+
+#[test]
+fn other_traffic_is_not_tuned_for_where_the_log_does_not_tell_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path(), "40");
+    let run = |args: &[&str]| {
+        let output =
+            kvset(&["tune", "--provisioned", "2000p"]).args(args).arg(&trace).output().expect("a run");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = run(&["--traffic", "2"]);
+    assert!(code == Some(1) && said.contains("--traffic: ") && said.contains("are too few"), "{said}");
+    let (code, said) = run(&["--certainty", "on"]);
+    assert!(code == Some(2) && said.contains("--certainty is of a replay"), "{said}");
+}
+
+#[test]
+fn what_the_cache_is_worth_at_twice_the_traffic_is_what_the_grown_log_says() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path(), "1500");
+    let grown = directory.path().join("grown.jsonl");
+    let worth = ["--prefill-rate", "8000", "--gpu-price", "2.5", "--capacities", "2000p"];
+    let traffic = ["--traffic", "2", "--traffic-log", grown.to_str().expect("a path")];
+    let asked = json_of("replay", &trace, &[&worth[..], &traffic].concat());
+    let replayed = json_of("replay", &grown, &worth);
+    let (then, now) = (&asked["traffic"][0]["worth"], &asked["worth"]);
+    let hours = |worth: &Value, of: &str| worth[of]["accelerator_hours"].as_f64().expect("hours");
+    for of in ["without_cache", "unlimited"] {
+        let ratio = hours(then, of) / hours(&replayed["worth"], of);
+        // The grown log goes on until its last copy has ended, which counts nothing behind the log's own end.
+        assert!((0.9..=1.0).contains(&ratio), "{of}: {ratio}");
+    }
+    let ratio = hours(then, "without_cache") / hours(now, "without_cache");
+    assert!((1.7..2.3).contains(&ratio), "{ratio}");
+    let mut command = kvset(&["replay", "--traffic", "2"]);
+    let text = command
+        .args(WITHOUT_CERTAINTY)
+        .args(worth)
+        .arg(&trace)
+        .assert()
+        .success()
+        .get_output()
+        .stdout
+        .clone();
+    let text = String::from_utf8(text).expect("UTF-8");
+    assert!(text.contains("Without a cache twice the traffic needs "), "{text}");
+}

@@ -1,9 +1,11 @@
 //! What other traffic would need, as scripts read it.
 
-use super::required::{CapacityResult, RequiredResult, capacities_of, required_of};
-use crate::replay::{GrownTraffic, TrafficStatus};
+use super::required::{CapacityResult, RequiredResult, required_of};
+use crate::replay::{GrownTraffic, TrafficStatus, WorthResult};
 use kvset_core::estimate::{InFlightFigures, TheoreticalHits};
+use kvset_core::questions::routing::RouterEstimate;
 use kvset_core::sizing::recommendation::Recommendation;
+use kvset_core::sizing::tiers::TierEstimates;
 use serde::Serialize;
 
 /// What so many times the traffic would need.
@@ -38,6 +40,15 @@ pub struct FactorResult<'a> {
     /// What requests met in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<&'a InFlightFigures>,
+    /// What to buy then, where tiers were asked; of the first seed, and none of a factor below 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<&'a TierEstimates>,
+    /// What routers would give then; none of a factor below 1.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub routing: &'a [RouterEstimate],
+    /// What the cache is worth then; absent of a factor below 1, and without a prefill rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worth: Option<&'a WorthResult>,
     /// Second opinions; absent where nothing is required of any capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckResult>,
@@ -67,11 +78,14 @@ impl<'a> FactorResult<'a> {
             status: found.status,
             requests: whole.map(|whole| whole.requests),
             theoretical: whole.map(|whole| whole.theoretical),
-            capacities: whole.map(capacities_of).unwrap_or_default(),
+            capacities: found.replay.as_ref().map(CapacityResult::of_replay).unwrap_or_default(),
             at_provisioned: provisioned.map(CapacityResult::from),
             required: whole.map(required_of).unwrap_or_default(),
             recommended: whole.map(|whole| whole.recommended.as_slice()).unwrap_or_default(),
             in_flight: whole.and_then(|whole| whole.in_flight.as_ref()),
+            plan: whole.and_then(|whole| whole.plan.as_ref()),
+            routing: whole.map(|whole| whole.routing.as_slice()).unwrap_or_default(),
+            worth: found.replay.as_ref().and_then(|replay| replay.worth.as_ref()),
             check: found.check.map(|check| CheckResult {
                 from_halves: check.from_halves,
                 straight_line_pages: check.straight_line(found.growth.factor),

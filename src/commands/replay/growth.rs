@@ -44,12 +44,13 @@ pub(super) fn add(
         Err(error) => return Err(error.into()),
     };
     let found = if is_asked { Some(certainty(&log, options)?) } else { None };
-    let silent = of_the_log_alone(args);
-    if !growths.is_empty() && !silent.is_empty() {
-        note(&format!(
-            "note: {} say nothing of other traffic: --traffic-log writes the grown log, and a replay of that does",
-            silent.join(", ")
-        ));
+    let more = growths.iter().any(|growth| growth.factor > 1.0);
+    if args.search && more {
+        note("note: --search is of the log alone: --traffic-log writes the grown log, which can be searched");
+    }
+    let unsaid = unsaid_of_less(args);
+    if growths.iter().any(|growth| growth.factor < 1.0) && !unsaid.is_empty() {
+        note(&format!("note: of less traffic nothing is said of {}", unsaid.join(", ")));
     }
     done.traffic = log.traffic(options, &growths, done, found.as_ref())?;
     if let Some((found, whole)) = found.zip(done.whole.as_mut()) {
@@ -67,15 +68,14 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Options that were given, and whose answers are of the log as it is.
-fn of_the_log_alone(args: &ReplayArgs) -> Vec<&'static str> {
+/// Options that were given, and that parts of a log do not answer together.
+fn unsaid_of_less(args: &ReplayArgs) -> Vec<&'static str> {
     let options = [
         (!args.below.is_empty(), "--below"),
         (!args.routers.is_empty(), "--router"),
         (args.prefill_rate.is_some(), "--prefill-rate"),
         (!args.tiers.is_empty(), "--tier"),
         (args.restarts, "--restarts"),
-        (args.search, "--search"),
     ];
     options.into_iter().filter_map(|(is_given, option)| is_given.then_some(option)).collect()
 }

@@ -41,7 +41,7 @@ impl ReplayResult<'_> {
         all.extend(self.costs.iter().map(|cost| section(cost.section())));
         all.extend(with_answers.map(section));
         all.extend(pool::plan(&self.facts).map(section));
-        all.extend(self.facts.questions.sections.iter().map(|found| terminal::section(found, terminal)));
+        all.extend(self.facts.questions().map(|found| terminal::section(found, terminal)));
         all
     }
 

@@ -2,11 +2,11 @@
 
 mod printed;
 
-use crate::cli::args::ReplayArgs;
+use crate::cli::args::{ReplayArgs, Switch};
 use crate::cli::{Failure, json, print};
 use crate::commands::replay::prepared;
 use crate::present::terminal::{Terminal, TerminalProgress};
-use crate::replay::{RequestLog, draft_layers_note};
+use crate::replay::{FamilyLog, GrownLog, ReplayOptions, RequestLog, draft_layers_note};
 use crate::tune::{TuneError, tune};
 use kvset_core::units::window::WindowKind;
 use std::sync::{Mutex, PoisonError};
@@ -26,12 +26,26 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let progress = |done: u64, total: u64| {
         bar.lock().unwrap_or_else(PoisonError::into_inner).advance_with(done, total);
     };
-    let result = tune(&log, &options, &progress).map_err(|error| match error {
+    let grown = grown(args, &options)?;
+    let result = tune(&log, &grown, &options, &progress).map_err(|error| match error {
         TuneError::Replay(error) => Failure::from(error),
         own => Failure::Usage(own.into()),
     })?;
     bar.into_inner().unwrap_or_else(PoisonError::into_inner).finish("tried");
     print(&if args.json { json(&result)? } else { printed::render(&result, &Terminal::of_stdout()) })
+}
+
+/// Logs of the other traffic that is asked.
+fn grown(args: &ReplayArgs, options: &ReplayOptions) -> Result<Vec<GrownLog>, Failure> {
+    let growths = args.growth.growths();
+    if growths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let log = FamilyLog::read(options, &args.growth.traffic_by, &mut |_| {})?;
+    match log.traffic_refusal() {
+        Some(refusal) => Err(Failure::Runtime(anyhow::anyhow!("--traffic: {refusal}"))),
+        None => Ok(growths.iter().map(|growth| log.grown_log(*growth, options)).collect::<Result<_, _>>()?),
+    }
 }
 
 /// Refuses what is no part of one configuration.
@@ -56,7 +70,8 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
         (args.plot.is_some(), "--plot is of a replay: leave it out"),
         (args.per_request.is_some(), "--per-request is of a replay: leave it out"),
         (args.restarts, "--restarts is of a replay: leave it out"),
-        (args.growth.given().is_some(), "--certainty and --traffic are of a replay: leave them out"),
+        (args.growth.certainty == Some(Switch::On), "--certainty is of a replay: leave it out"),
+        (args.growth.traffic_log.is_some(), "--traffic-log is of a replay: leave it out"),
         (args.search, "--search is of a replay: leave it out"),
         (args.windows != [WindowKind::All], "--window is of a replay: leave it out"),
         (!args.tiers.is_empty(), "--tier is of a replay: name tiers that are there with --below"),

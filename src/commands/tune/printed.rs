@@ -2,9 +2,10 @@
 
 use crate::commands::replicas::{COSTS, cost_cells, replicas_table};
 use crate::present::document::{Cell, Table};
+use crate::present::pool::times;
 use crate::present::questions::draft_range::NOTE;
 use crate::present::terminal::{self, Terminal};
-use crate::present::words::{capacity, integer, rate};
+use crate::present::words::{capacity, integer, rate, rate_or_dash};
 use crate::tune::{Base, ChangeResult, TuneResult};
 
 /// Most changes that are shown in the table.
@@ -44,20 +45,25 @@ fn replicas(result: &TuneResult, terminal: &Terminal) -> String {
 
 fn shown(caption: &str, tried: &[&ChangeResult], terminal: &Terminal) -> String {
     let costs = tried.iter().any(|tried| tried.cost.is_some());
-    let columns = ["change", "points", "hit pages", "hit tokens", "figures", "memory"];
-    let columns = columns.into_iter().chain(costs.then_some(COSTS).into_iter().flatten());
+    let factors = tried.first().map(|tried| tried.at_traffic.as_slice()).unwrap_or_default();
+    let at_traffic: Vec<String> = factors.iter().map(|at| format!("at {} x", at.factor)).collect();
+    let columns = ["change", "points"].into_iter().chain(at_traffic.iter().map(String::as_str));
+    let columns = columns.chain(["hit pages", "hit tokens", "figures", "memory"]);
+    let columns = columns.chain(costs.then_some(COSTS).into_iter().flatten());
     let spare = ["memory", "hit pages", "memory a day", "figures"];
     let mut table = Table::new(caption, columns).spare(&spare);
     for tried in tried.iter().take(MOST_ROWS) {
+        let points =
+            |points: Option<f64>| Cell::known(points, |points| Cell::Figure(format!("{points:+.2}")));
+        let begin = [tried.change.clone().into(), points(tried.points)];
+        let begin = begin.into_iter().chain(tried.at_traffic.iter().map(|at| points(at.points)));
         let cells = [
-            tried.change.clone().into(),
-            Cell::known(tried.points, |points| Cell::Figure(format!("{points:+.2}"))),
             Cell::known(tried.hit_pages, Cell::Count),
             Cell::known(tried.hit_tokens, Cell::Count),
             exactness(tried).into(),
             if tried.costs_memory { "more" } else { "" }.into(),
         ];
-        table.row(cells.into_iter().chain(costs.then(|| cost_cells(tried.cost)).into_iter().flatten()));
+        table.row(begin.chain(cells).chain(costs.then(|| cost_cells(tried.cost)).into_iter().flatten()));
     }
     format!("\n{}", terminal::captioned(&table, terminal))
 }
@@ -68,6 +74,28 @@ fn exactness(tried: &ChangeResult) -> &'static str {
         crate::tune::Exactness::Pointwise => "pointwise",
         crate::tune::Exactness::Approximate => "approximate",
     }
+}
+
+/// What holds under other traffic: the present configuration, the best change of now, and the best one then.
+fn at_traffic(result: &TuneResult, place: usize) -> String {
+    let base = &result.base.at_traffic[place];
+    let points = |tried: &ChangeResult| tried.at_traffic.get(place)?.points;
+    let gains = |points: f64| format!("{points:+.2} points");
+    let now = result.changes.first().filter(|best| best.points.is_some_and(|points| points > 0.0));
+    let holds = now.and_then(|best| Some(format!(", `{}` {}", best.change, gains(points(best)?))));
+    let all = result.changes.iter().filter_map(|tried| Some((tried, points(tried)?)));
+    let then = all.reduce(|best, other| if other.1 > best.1 { other } else { best });
+    let other =
+        then.filter(|(best, points)| *points > 0.0 && now.is_none_or(|now| now.change != best.change));
+    let other =
+        other.map(|(best, points)| format!("; the best is `{}` then, {}", best.change, gains(points)));
+    format!(
+        "At {} it finds {} of the tokens{}{}.",
+        times(base.factor),
+        rate_or_dash(base.hit_rate_tokens),
+        holds.unwrap_or_default(),
+        other.unwrap_or_default()
+    )
 }
 
 fn sentences(result: &TuneResult) -> Vec<String> {
@@ -103,5 +131,6 @@ fn sentences(result: &TuneResult) -> Vec<String> {
         let Base { hit_pages, .. } = result.base;
         format!("These are {} to {} pages: {NOTE}.", integer(hit_pages), integer(most))
     });
-    [now, best].into_iter().chain(range).collect()
+    let of_traffic = (0..result.base.at_traffic.len()).map(|place| at_traffic(result, place));
+    [now, best].into_iter().chain(of_traffic).chain(range).collect()
 }

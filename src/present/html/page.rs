@@ -5,8 +5,8 @@ use super::parts::figure;
 use super::section::{section as section_markup, table};
 use crate::present::markup::Markup;
 use crate::present::plots::{
-    PlotError, capacity_curve, capacity_history, requirement_distribution, traffic_history,
-    worth_against_price,
+    PlotError, capacity_by_traffic, capacity_curve, capacity_history, requirement_distribution,
+    traffic_history, worth_against_price,
 };
 use crate::present::pool::{
     Headline, PoolReport, ReportInput, caveats, exact, headline, plan, required, traffic, windows,
@@ -98,6 +98,7 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport<'_>) -> Result<Markup, P
     let plots = [
         capacity_history(&format!("{id}-history"), pool)?,
         requirement_distribution(&format!("{id}-distribution"), pool)?,
+        capacity_by_traffic(&format!("{id}-growth"), pool)?,
         traffic_history(&format!("{id}-traffic"), pool)?,
     ];
     if plots.iter().any(Option::is_some) {
@@ -107,7 +108,7 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport<'_>) -> Result<Markup, P
         });
         out.raw("</div>\n");
     }
-    pool.questions.sections.iter().for_each(|found| {
+    pool.questions().for_each(|found| {
         out.markup(&section_markup(found));
     });
     if let Some(curve) = &pool.questions.worth

@@ -5,6 +5,7 @@ mod curve;
 mod distribution;
 mod draw;
 mod engines;
+mod growth;
 mod history;
 mod layout;
 mod worth;
@@ -13,6 +14,7 @@ pub use curve::capacity_curve;
 pub use distribution::requirement_distribution;
 use draw::Drawing;
 pub use engines::engine_curves;
+pub use growth::capacity_by_traffic;
 pub use history::{capacity_history, traffic_history};
 pub use worth::worth_against_price;
 

@@ -15,15 +15,17 @@ pub use caveats::{Caveat, caveats};
 pub(crate) use certainty::ends;
 pub use comparison::comparison;
 pub use headline::{Headline, headline};
-pub(crate) use plan::moving;
+pub(crate) use plan::{moving, planned};
 pub use plan::{plan, plan_table};
 pub use recorder::{EstimateHistory, HistoryRecorder};
 pub use replicas::Replicas;
 pub(crate) use required::exact;
 pub use required::required;
 pub use traffic::{ShownTraffic, traffic};
+pub(crate) use traffic::{recommended_by_traffic, times};
 pub use windows::windows;
 
+use crate::present::document::Section;
 use crate::present::questions::QuestionSections;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, Status, TheoreticalHits};
 use kvset_core::sizing::recommendation::{Recommendation, by_target};
@@ -256,6 +258,11 @@ impl<'a> PoolReport<'a> {
     /// Tokens per page; absent while no request settled it.
     pub fn page_size(&self) -> Option<u32> {
         Some(self.estimate.page_size).filter(|tokens| *tokens > 0)
+    }
+
+    /// What was asked of the log, then of other traffic, a section each.
+    pub(crate) fn questions(&self) -> impl Iterator<Item = &Section> {
+        self.questions.sections.iter().chain(self.traffic.iter().flat_map(|found| &found.sections))
     }
 
     /// Further points of the curve: at the recommended capacities, on a grid where those of the estimate are few, and at

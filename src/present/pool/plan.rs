@@ -3,13 +3,18 @@
 use crate::present::document::{Cell, Section, Table};
 use crate::present::pool::PoolReport;
 use crate::present::words;
-use kvset_core::estimate::CoverageCapacity;
+use kvset_core::estimate::{CoverageCapacity, Estimate};
 use kvset_core::sizing::tiers::{Inclusion, Purchase, Settled, TierEstimate, TierEstimates};
 
 /// The tiers with what each buys; `None` where no tiers are configured.
 pub fn plan(pool: &PoolReport<'_>) -> Option<Section> {
-    let room = pool.estimate.in_flight.as_ref().is_some_and(|found| found.room() != Some(0));
-    let table = plan_table(pool.estimate.plan.as_ref()?, room, pool.estimate.page_bytes);
+    planned(&pool.estimate)
+}
+
+/// The same of an estimate.
+pub(crate) fn planned(estimate: &Estimate) -> Option<Section> {
+    let room = estimate.in_flight.as_ref().is_some_and(|found| found.room() != Some(0));
+    let table = plan_table(estimate.plan.as_ref()?, room, estimate.page_bytes);
     Some(Section { title: "What to buy".to_owned(), sentences: Vec::new(), tables: vec![table] })
 }
 

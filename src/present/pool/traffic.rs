@@ -2,8 +2,10 @@
 
 use super::PoolReport;
 use crate::present::document::{Cell, Section, Table};
+use crate::present::questions::needs;
 use crate::present::words;
 use kvset_core::estimate::CapacityPoint;
+use kvset_core::questions::worth::WorthEstimate;
 use kvset_core::sizing::recommendation::{Recommendation, chosen};
 
 /// What so many times the traffic comes to.
@@ -19,6 +21,10 @@ pub struct ShownTraffic {
     pub capacities: Vec<CapacityPoint>,
     /// Hits at the provisioned capacity.
     pub at_provisioned: Option<CapacityPoint>,
+    /// What the cache is worth then, where it is known how fast prompts are computed.
+    pub worth: Option<WorthEstimate>,
+    /// What else was asked, a section each.
+    pub sections: Vec<Section>,
     /// The requirement by the straight line, where it stands in for the answer.
     pub straight_line: Option<u64>,
     /// What a reader must know, or why it is refused.
@@ -39,7 +45,7 @@ impl ShownTraffic {
 }
 
 /// `twice the traffic`.
-fn times(factor: f64) -> String {
+pub(crate) fn times(factor: f64) -> String {
     match factor {
         0.5 => "half the traffic".to_owned(),
         1.0 => "the traffic of the log".to_owned(),
@@ -77,6 +83,7 @@ pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
             format!("{of} takes {:.1} times the cache.", then as f64 / now as f64)
         }));
         sentences.extend(today(pool, found));
+        sentences.extend(found.worth.as_ref().map(|worth| needs(&times(found.factor), worth)));
     }
     for found in pool.traffic.iter().filter(|found| found.unlimited.is_none()) {
         sentences.extend(found.straight_line.map(|pages| {
@@ -120,6 +127,13 @@ pub fn traffic(pool: &PoolReport<'_>) -> Option<Section> {
         false => by_coverage(pool, &answered),
     };
     Some(Section { title: "Other traffic".to_owned(), sentences: Vec::new(), tables: vec![table?] })
+}
+
+/// A row per factor and coverage; `None` where nothing is recommended.
+pub(crate) fn recommended_by_traffic(pool: &PoolReport<'_>) -> Option<Table> {
+    let answered: Vec<&ShownTraffic> =
+        pool.traffic.iter().filter(|found| found.unlimited.is_some()).collect();
+    by_coverage(pool, &answered)
 }
 
 fn by_coverage(pool: &PoolReport<'_>, answered: &[&ShownTraffic]) -> Option<Table> {

@@ -17,7 +17,7 @@ pub use optimum::{foresight, optimum};
 pub use sizes::recommended_place;
 pub(crate) use sizes::{climbing, prefix_hits, telling};
 pub use tiers::traffic_sentences;
-pub use worth::WorthCurve;
+pub use worth::{WorthCurve, needs};
 
 use crate::present::document::Section;
 use kvset_core::estimate::{CapacityPoint, Estimate};

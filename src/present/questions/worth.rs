@@ -100,36 +100,57 @@ fn sizes<'a>(worth: &'a WorthEstimate, of_curve: Vec<&'a WorthAt>) -> Vec<(Strin
     all
 }
 
-/// The answer, the most important first.
-fn sentences(worth: &WorthEstimate, tiers: &[TierWorth]) -> Vec<String> {
-    let mut all = Vec::new();
-    let hours_of = |at: &WorthAt| match at.accelerator_hours_a_day {
+fn hours_of(at: &WorthAt) -> String {
+    match at.accelerator_hours_a_day {
         Some(found) => format!("{} accelerator-hours of prefill a day", hours(found)),
         None => format!("{} accelerator-hours of prefill in all", hours(at.accelerator_hours)),
-    };
-    let costs = |at: &WorthAt| {
-        at.money_a_day.map_or_else(String::new, |found| format!(", which cost {}", money(found)))
-    };
+    }
+}
+
+fn costs(at: &WorthAt) -> String {
+    at.money_a_day.map_or_else(String::new, |found| format!(", which cost {}", money(found)))
+}
+
+fn saved(at: &WorthAt) -> String {
+    at.saved_a_day.map_or_else(String::new, |found| format!(": {} saved per day", money(found)))
+}
+
+/// The cache to have, with its name: the recommended one, else one without limit.
+fn to_have(worth: &WorthEstimate) -> (String, &WorthAt) {
     let named = worth.recommended.as_ref().map(|at| (format!("with {}", size(at)), at));
-    let (name, at) = named.unwrap_or_else(|| ("with an unlimited one".to_owned(), &worth.unlimited));
-    let saved = at.saved_a_day.map_or_else(String::new, |found| format!(": {} saved per day", money(found)));
-    all.push(format!(
-        "Without a cache this traffic needs {}{}; {name} it needs {}{}{saved}.",
+    named.unwrap_or_else(|| ("with an unlimited one".to_owned(), &worth.unlimited))
+}
+
+/// What some traffic, named in words, needs without a cache and with the one to have.
+pub fn needs(traffic: &str, worth: &WorthEstimate) -> String {
+    let (name, at) = to_have(worth);
+    format!(
+        "Without a cache {traffic} needs {}{}; {name} it needs {}{}{}.",
         hours_of(&worth.without_cache),
         costs(&worth.without_cache),
         hours_of(at),
-        costs(at)
-    ));
+        costs(at),
+        saved(at)
+    )
+}
+
+/// The answer, the most important first.
+fn sentences(worth: &WorthEstimate, tiers: &[TierWorth]) -> Vec<String> {
+    let mut all = vec![needs("this traffic", worth)];
+    let (name, at) = to_have(worth);
     if let Some(at) = &worth.provisioned {
-        let saved =
-            at.saved_a_day.map_or_else(String::new, |found| format!(": {} saved per day", money(found)));
         let next = at.next_step_earns_a_gib_day.map_or_else(String::new, |earns| {
             let price =
                 worth.prices.gib_hour.map(|price| format!(", and costs {}", money(price * HOURS_A_DAY)));
             format!("; a GiB more would earn {} a day{}", money(earns), price.unwrap_or_default())
         });
         let size = size(at);
-        all.push(format!("With the {size} provisioned it needs {}{}{saved}{next}.", hours_of(at), costs(at)));
+        all.push(format!(
+            "With the {size} provisioned it needs {}{}{}{next}.",
+            hours_of(at),
+            costs(at),
+            saved(at)
+        ));
     }
     all.extend(crossing(worth));
     let ttft = |at: &WorthAt| milliseconds(at.time_to_first_token.p95_ms);

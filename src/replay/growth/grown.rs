@@ -24,6 +24,11 @@ impl FamilyLog {
         TrafficStatus::of(self)
     }
 
+    /// Why more or less traffic cannot be told from this log, and what helps; `None` where it can.
+    pub fn traffic_refusal(&self) -> Option<String> {
+        notes::refusal(self, self.traffic_status())
+    }
+
     /// What so many times the traffic would need, at each of the factors; `plain` is the replay of the log itself.
     ///
     /// # Errors
@@ -173,7 +178,12 @@ impl FamilyLog {
         let Some(host) = host else { return self.finish(LogFeed::new(&options, &options.pool)?, &options) };
         let mut replay = self.finish(host, &options)?;
         replay.distinct_pages = PageCount(mean);
-        (replay.whole, replay.at_provisioned) = (whole, None);
+        // What else the replay found is of one part alone.
+        (replay.whole, replay.at_provisioned, replay.worth) = (whole, None, None);
+        replay.below.clear();
+        if let Some(whole) = &mut replay.whole {
+            (whole.plan, whole.routing) = (None, Vec::new());
+        }
         Ok(replay)
     }
 }

@@ -14,7 +14,7 @@ pub use certainty::certainty;
 pub use traffic::{GrownTraffic, TrafficStatus};
 
 use super::log::{LogEntry, LogFeed, name_hash};
-use super::{Replay, ReplayError, ReplayOptions, RequestLog};
+use super::{Replay, ReplayError, ReplayOptions, RequestLog, WarmUp};
 use kvset_core::estimate::config::PoolConfig;
 use kvset_core::families::certainty::Certainty;
 use kvset_core::families::overlay::{Occurrence, TrafficGrowth, renamed};
@@ -217,6 +217,30 @@ impl FamilyLog {
         row
     }
 
+    /// The rows of a grown log, or of a factor below 1 those of the first part that stands for it.
+    fn rows_of(&self, growth: TrafficGrowth) -> Vec<Occurrence> {
+        match growth.factor < 1.0 {
+            true => self.part(|key| growth.is_in_window(key, 0)),
+            false => growth.overlay(&self.members, &self.families, &|_| true),
+        }
+    }
+
+    /// The same in memory, as far as the log itself reaches.
+    ///
+    /// # Errors
+    /// They take more memory than they may.
+    pub fn grown_log(&self, growth: TrafficGrowth, options: &ReplayOptions) -> Result<GrownLog, ReplayError> {
+        let warm_up = self.log.warm_up(options);
+        let end = self.members.last().map(|member| member.time);
+        let mut rows = self.rows_of(growth);
+        rows.retain(|at| Some(at.time) <= end);
+        let first = rows.iter().position(|at| self.counts(at, warm_up)).unwrap_or(rows.len());
+        let mut log = RequestLog::of_findings(self.log.findings().clone());
+        let (mut room, mut ids) = (RowRoom::default(), Vec::new());
+        rows.iter().try_for_each(|at| log.take(&self.row(options, at, &mut room), &mut ids))?;
+        Ok(GrownLog { factor: growth.factor, log, warm_up: WarmUp::Requests(first as u64) })
+    }
+
     /// Writes a grown log, or of a factor below 1 the first part that stands for it, from time 0 on where it would
     /// begin before that.
     ///
@@ -228,10 +252,7 @@ impl FamilyLog {
         options: &ReplayOptions,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let rows = match growth.factor < 1.0 {
-            true => self.part(|key| growth.is_in_window(key, 0)),
-            false => growth.overlay(&self.members, &self.families, &|_| true),
-        };
+        let rows = self.rows_of(growth);
         let before = rows.first().map_or(0, |first| first.time.0.min(0));
         let mut room = RowRoom::default();
         rows.iter().try_for_each(|at| {
@@ -240,6 +261,16 @@ impl FamilyLog {
             write_row(out, &row)
         })
     }
+}
+
+/// A log of so many times the traffic.
+pub struct GrownLog {
+    /// How many times.
+    pub factor: f64,
+    /// Its requests.
+    pub log: RequestLog,
+    /// Leading ones that only warm the cache.
+    pub warm_up: WarmUp,
 }
 
 /// Room for what is renamed of a row.

@@ -21,7 +21,7 @@ const CHECKED_UP_TO: f64 = 4.0;
 
 /// The notes of a factor.
 pub(super) fn notes(log: &FamilyLog, found: &GrownTraffic, plain: &Replay) -> Vec<String> {
-    if let Some(refusal) = refusal(log, found) {
+    if let Some(refusal) = refusal(log, found.status) {
         return vec![refusal];
     }
     let factor = found.growth.factor;
@@ -93,9 +93,9 @@ pub(super) fn notes(log: &FamilyLog, found: &GrownTraffic, plain: &Replay) -> Ve
 }
 
 /// Why a factor is not answered, and what helps.
-fn refusal(log: &FamilyLog, found: &GrownTraffic) -> Option<String> {
+pub(super) fn refusal(log: &FamilyLog, status: TrafficStatus) -> Option<String> {
     let count = log.families().count();
-    match found.status {
+    match status {
         TrafficStatus::Ready | TrafficStatus::FewConversations => None,
         TrafficStatus::NoClock => Some(
             "the log has no common clock, so it does not say which conversations came together: log the time of each \

@@ -2,8 +2,10 @@
 
 use super::FamilyLog;
 use super::check::{Check, to_act_on};
-use crate::present::pool::ShownTraffic;
+use crate::present::document::Section;
+use crate::present::pool::{ShownTraffic, planned, times};
 use crate::replay::Replay;
+use crate::replay::history::question_sections;
 use kvset_core::families::certainty::CertaintyStatus;
 use kvset_core::families::overlay::TrafficGrowth;
 use serde::Serialize;
@@ -77,9 +79,23 @@ impl GrownTraffic {
             unlimited: whole.map(|whole| whole.theoretical.prefix_hit_rate),
             capacities: whole.map(|whole| whole.capacities.clone()).unwrap_or_default(),
             at_provisioned: self.replay.as_ref().and_then(|replay| replay.at_provisioned.clone()),
+            worth: self.replay.as_ref().and_then(|replay| Some(replay.worth.as_ref()?.estimate.clone())),
+            sections: self.sections(),
             straight_line: self.check.filter(|_| is_line).map(|check| check.straight_line(factor)),
             notes: self.notes.clone(),
         }
+    }
+
+    /// What was asked besides the curve: tiers, routers and the like. Of a factor below 1 the replay is of one part alone.
+    fn sections(&self) -> Vec<Section> {
+        let more = self.replay.as_ref().filter(|_| self.growth.factor > 1.0);
+        let plan = more.and_then(|replay| planned(replay.whole.as_ref()?));
+        let named = |section: Section| Section {
+            title: format!("{}, at {}", section.title, times(self.growth.factor)),
+            ..section
+        };
+        let asked = more.into_iter().flat_map(|replay| question_sections(replay).sections);
+        plan.into_iter().chain(asked).map(named).collect()
     }
 
     /// What the requirement to act on is.

@@ -109,6 +109,11 @@ impl InternedNames {
 }
 
 impl RequestLog {
+    /// No request yet, of a trace of which this was found.
+    pub(super) fn of_findings(findings: TraceFindings) -> Self {
+        Self { findings, ..Self::default() }
+    }
+
     /// Reads the traces of the options. Prompts of tokens are kept as tokens.
     ///
     /// # Errors
@@ -163,7 +168,7 @@ impl RequestLog {
         }
     }
 
-    fn take(&mut self, row: &TraceRow<'_>, ids: &mut Vec<u64>) -> Result<(), ReplayError> {
+    pub(super) fn take(&mut self, row: &TraceRow<'_>, ids: &mut Vec<u64>) -> Result<(), ReplayError> {
         let event = &row.event;
         ids.clear();
         ids.extend(event.page_ids.iter());
