@@ -54,10 +54,10 @@ impl Drop for Background {
 
 impl Session {
     /// A fresh directory with what readers have: the repository's folders, a model's configuration and a
-    /// trace. It lies below the repository, so that cargo finds its manifest.
-    pub fn begin(brokers: Option<String>) -> Self {
+    /// trace. It lies below the repository, so that cargo finds its manifest, and has the reader's name.
+    pub fn begin(reader: &str, brokers: Option<String>) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs");
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs").join(reader);
         if directory.exists() {
             std::fs::remove_dir_all(&directory).expect("the last run's directory can go");
         }
