@@ -15,6 +15,7 @@ COPY schemas schemas
 COPY crates crates
 COPY src src
 COPY benches benches
+COPY examples examples
 RUN cargo build --release --locked --bin kvset --features tokenize,tls,object-store-s3,object-store-gcs,object-store-azure \
     && mkdir /state
 

@@ -94,7 +94,7 @@ fn the_go_producer_gives_the_published_page_ids() {
 fn the_rust_producer_gives_the_published_page_ids() {
     gives_the_published_ids("rust", |brokers, topic, page_size| {
         let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-        command.current_dir(root()).args(["run", "--quiet", "--locked", "--example", "producer", "--"]);
+        command.current_dir(root()).args(["run", "--quiet", "--locked", "--package", "producer", "--"]);
         command.args([brokers, topic, &page_size.to_string()]);
         (command, "")
     });

@@ -1,7 +1,7 @@
 //! Request log lines to request events on Kafka.
 //!
 //! ```sh
-//! cargo run --example producer -- localhost:9092 kvset.requests 64 < requests.jsonl
+//! cargo run --package producer -- localhost:9092 kvset.requests 64 < requests.jsonl
 //! ```
 //!
 //! A line: `{"event_time": ms, "pool": "llama-70b/eu", "tokens": [..], "output_tokens": 90, "duration_ms": 1200,
