@@ -164,6 +164,10 @@ pub(super) fn duplicates(evidence: &LogEvidence<'_>) -> Finding {
         let rows = counted(found.of_others, "request", "requests");
         parts.push(format!("{rows} with the whole prompt of one of another model"));
     }
+    if found.are_asked_again() {
+        let rows = counted(found.asked_again, "request", "requests");
+        parts.push(format!("{rows} that ask what another one asked within seconds"));
+    }
     if parts.is_empty() {
         let by = if repeats.with_id > 0 { "id, time and prompt" } else { "time and prompt" };
         let text = format!("no two of {} agree in {by}", counted(repeats.compared, "request", "requests"));

@@ -350,3 +350,80 @@ fn a_complete_log_says_nothing() {
     let (said, _) = replay(&(0..6).map(answered).collect::<Vec<_>>(), &[]);
     assert!(!said.contains("looked at") && !said.contains("repeat") && !said.contains("sample"), "{said}");
 }
+
+#[test]
+fn two_counts_that_contradict_are_told_and_neither_is_taken_for_known() {
+    let row = |number: usize, first: u64, second: u64| {
+        let mut row = chat(number);
+        set(&mut row, "response.usage", json!({"prompt_tokens_details": {"cached_tokens": first}}));
+        set(&mut row, "engine.num_cached_tokens", json!(second));
+        row
+    };
+    let said = |second: u64| replay(&(0..30).map(|number| row(number, 0, second)).collect::<Vec<_>>(), &[]).0;
+    let told = said(96);
+    assert!(
+        told.contains("engine.num_cached_tokens` contradicts another count in 30 of the 30 rows"),
+        "{told}"
+    );
+    assert!(!said(0).contains("contradicts"), "{}", said(0));
+}
+
+#[test]
+fn a_request_that_is_written_twice_in_other_words_is_told() {
+    let (asked, end) = (|number: usize| chat(number)["messages"].clone(), 40);
+    let twin = |number: usize, change: &dyn Fn(&mut Vec<Value>)| {
+        let mut messages = asked(number).as_array().expect("messages").clone();
+        change(&mut messages);
+        let time = 1_763_640_000_000u64 + 60_000 * number as u64 + 900;
+        json!({"timestamp": time, "model": "m", "messages": messages})
+    };
+    let system =
+        |messages: &mut Vec<Value>| messages.insert(0, json!({"role": "system", "content": PROSE.repeat(9)}));
+    let newline = |messages: &mut Vec<Value>| {
+        let text = format!("{}\n", messages[0]["content"].as_str().expect("text"));
+        messages[0]["content"] = json!(text);
+    };
+    let answer = |messages: &mut Vec<Value>| messages.push(json!({"role": "assistant", "content": PROSE}));
+    type Change<'c> = &'c dyn Fn(&mut Vec<Value>);
+    for (name, change) in
+        [("a system prompt", &system as Change<'_>), ("a newline", &newline), ("an answer", &answer)]
+    {
+        let rows: Vec<Value> = (0..end).flat_map(|number| [chat(number), twin(number, change)]).collect();
+        let (said, _) = replay(&rows, &[]);
+        assert!(said.contains("40 of 80 requests ask what another one asked"), "{name}: {said}");
+    }
+    let (said, _) = replay(&(0..end).map(chat).collect::<Vec<_>>(), &[]);
+    assert!(!said.contains("ask what another one asked"), "{said}");
+}
+
+#[test]
+fn times_that_cannot_be_are_told() {
+    let log = |time: &dyn Fn(u64) -> Value| {
+        let row = |number: usize| {
+            let mut row = tokens(number, number % 9);
+            let changed = time(number as u64);
+            changed.as_object().expect("fields").iter().for_each(|(name, value)| row[name] = value.clone());
+            row
+        };
+        replay(&(0..40).map(row).collect::<Vec<_>>(), &[]).0
+    };
+    let begin = 1_763_640_000_000u64;
+    for (told, time) in [
+        ("all 40 requests came at one time", &(|_| json!({"timestamp": begin})) as &dyn Fn(u64) -> Value),
+        ("longer than logs are", &|number| json!({"timestamp": begin - number * 40 * 86_400_000})),
+        (
+            "less than an engine takes for one token",
+            &|number| json!({"timestamp": begin + number * 5000, "duration_ms": 2 + number % 3}),
+        ),
+        (
+            "which no engine has",
+            &|number| json!({"timestamp": begin + number * 50_000, "duration_ms": 20_000, "output_tokens": 900_000}),
+        ),
+    ] {
+        let said = log(time);
+        assert!(said.contains(told), "{told}: {said}");
+    }
+    let said =
+        log(&|number| json!({"timestamp": begin + number * 5000, "duration_ms": 2000, "output_tokens": 90}));
+    assert!(!said.contains("another unit"), "{said}");
+}

@@ -9,6 +9,7 @@ use super::longest::LongestTexts;
 use super::remarks::ChatRemarks;
 use minijinja::Value;
 use minijinja::value::ValueKind;
+use xxhash_rust::xxh3::Xxh3;
 
 /// The longest mask, in bytes.
 const LONGEST_MASK: usize = 160;
@@ -56,6 +57,7 @@ pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
     let last = messages.last().and_then(|message| message.get("role")?.as_str().map(str::to_owned));
     let mut remarks = ChatRemarks {
         answered: u64::from(last.as_deref() == Some("assistant")),
+        asked: asked(messages),
         lone: u64::from(is_lone(messages)),
         ..ChatRemarks::default()
     };
@@ -75,6 +77,24 @@ pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
     remarks.masked_texts +=
         ["user", "assistant"].map(|role| repeated(messages, role)).iter().sum::<u64>().min(others);
     remarks
+}
+
+/// A digest of what was said but by a system, up to the last that no assistant said, without the white space around
+/// texts; nothing where nobody says anything.
+fn asked(messages: &[ObjectFields]) -> Option<u64> {
+    let role = |message: &ObjectFields| message.get("role").and_then(Value::as_str).map(str::to_owned);
+    let is_of =
+        |message: &&ObjectFields, roles: &[&str]| role(message).is_some_and(|role| roles.contains(&&*role));
+    let end =
+        messages.iter().rposition(|message| !is_of(&message, &["assistant"])).map_or(0, |last| last + 1);
+    let mut digest = Xxh3::new();
+    for message in messages[..end].iter().filter(|message| !is_of(message, &["system", "developer"])) {
+        let texts = message.get("content").into_iter();
+        texts.for_each(|content| each_text(content, &mut |text| digest.update(text.trim().as_bytes())));
+        digest.update(&[0]);
+    }
+    let is_said = messages[..end].iter().any(|message| is_of(&message, &["user"]));
+    is_said.then(|| digest.digest())
 }
 
 /// Whether a user says one thing, and nobody else but a system anything.

@@ -6,6 +6,7 @@
 //! a log whose fields are known costs little.
 
 mod caches;
+mod contradictions;
 mod lookups;
 mod partial;
 mod rules;
@@ -22,6 +23,7 @@ pub use sample::RowSample;
 
 use crate::row_values::{RowValue, walk};
 use caches::cache_named_in;
+use contradictions::contradictions;
 use partial::partial;
 use rules::{is_of_answer, is_of_computed, kind_of};
 use serde_json::Value;
@@ -125,7 +127,8 @@ impl FieldCensus {
         let mut unread = rows.unread(candidates);
         let parted = rows.parted(&unread);
         unread.extend(parted);
-        unread.extend(rows.partial());
+        unread.extend(rows.of_whole_rows(partial));
+        unread.extend(rows.of_whole_rows(contradictions));
         unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
         Self { rows: count, unread }
     }
@@ -365,12 +368,16 @@ impl Rows<'_, '_> {
         unread
     }
 
-    /// The fields by which rows that are spread over the log say that their prompts are not whole.
-    fn partial(&mut self) -> Vec<UnreadField> {
-        let mut fields = partial(self.rows.iter().map(|row| &row.value));
-        let of_spread = partial(self.rows[..self.spread].iter().map(|row| &row.value));
+    /// What is found in rows as they stand, counted over those that are spread over the log where one of them has it.
+    fn of_whole_rows(
+        &self,
+        find: fn(&mut dyn Iterator<Item = &Value>) -> Vec<UnreadField>,
+    ) -> Vec<UnreadField> {
+        let mut fields = find(&mut self.rows.iter().map(|row| &row.value));
+        let of_spread = find(&mut self.rows[..self.spread].iter().map(|row| &row.value));
         for field in of_spread {
-            fields.iter_mut().filter(|all| all.path == field.path).for_each(|all| *all = field.clone());
+            let known = fields.iter_mut().find(|all| all.path == field.path && all.said == field.said);
+            known.into_iter().for_each(|known| *known = field.clone());
         }
         fields
     }

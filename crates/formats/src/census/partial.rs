@@ -134,7 +134,7 @@ fn says_cut(text: &str) -> bool {
 }
 
 /// The fields by which these rows say that prompts are not whole.
-pub(super) fn partial<'v>(rows: impl Iterator<Item = &'v Value>) -> Vec<UnreadField> {
+pub(super) fn partial(rows: &mut dyn Iterator<Item = &Value>) -> Vec<UnreadField> {
     let (mut fields, mut of) = (BTreeMap::<String, u64>::new(), 0);
     for row in rows {
         of += 1;
@@ -157,7 +157,7 @@ mod tests {
     use serde_json::json;
 
     fn named(row: &Value) -> Vec<String> {
-        partial(std::iter::once(row)).into_iter().map(|field| field.path).collect()
+        partial(&mut std::iter::once(row)).into_iter().map(|field| field.path).collect()
     }
 
     #[test]

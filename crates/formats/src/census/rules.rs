@@ -40,6 +40,8 @@ pub enum UnreadKind {
     NotComputed,
     /// A word of the row that its prompt is not whole.
     Partial,
+    /// A count that another one of the row contradicts.
+    Contradiction,
     /// Values of few that part the log by what became of its requests.
     Outcome,
     /// No answer, where others have one.
@@ -161,7 +163,9 @@ const OWNERS: [&str; 21] = [
     "cell",
 ];
 const FOUND: [&str; 8] = ["cache", "cached", "hit", "hits", "reused", "matched", "caching", "prefix"];
-const NOT_FOUND: [&str; 19] = [
+const NOT_FOUND: [&str; 21] = [
+    "id",
+    "version",
     "creation",
     "create",
     "created",
@@ -344,7 +348,9 @@ fn is_name(last: &[String]) -> bool {
 
 /// Whether a value counts tokens that a cache had, or their share; a text of pairs may hold such a count.
 fn says_what_was_cached(path: &str, value: &Value) -> bool {
-    if keeps_no_answers(path) || any(&words(path), &["output", "completion", "price", "cost"]) {
+    // Prices are fractions; a whole number beside them counts.
+    let is_price = any(&words(path), &["price", "cost"]) && value.as_u64().is_none_or(|count| count == 0);
+    if keeps_no_answers(path) || is_price || any(&words(path), &["output", "completion"]) {
         return false;
     }
     let counts = |(key, held): &(&str, &str)| {
@@ -370,7 +376,7 @@ fn is_of_cached(names: &[&str]) -> bool {
     let is_part = words_of_last(&names[1..]).starts_with(&["cached".to_owned(), "tokens".to_owned()]);
     // What was not found is another count, and a stored block none.
     is_found
-        && speaks(&["tok", "usage", "block", "prefix", "page", "kv", "char"])
+        && speaks(&["tok", "usage", "block", "prefix", "page", "kv", "char", "prompt"])
         && !any(&all, &["uncached", "noncached", "uncacheable"])
         && !any(&last, &NOT_FOUND)
         && (is_part

@@ -18,6 +18,7 @@ impl UnreadKind {
                 Some((10, "rows seem to be of requests that no engine computed"))
             }
             Self::Outcome => Some((10, "rows may be of requests that no engine computed")),
+            Self::Contradiction => Some((10, "rows state two counts of one thing that differ")),
             Self::SampleRate => Some((10, "the log is a sample of the traffic")),
             Self::Cache => Some((2, "rows seem to name several caches in a field that was not read")),
             _ => None,
@@ -112,6 +113,11 @@ impl UnreadField {
                  was not read: where a value says that this engine computed no prompt (refused, failed, answered from \
                  a cache or by another), such prompts count here; leave these rows out, or write the HTTP status of \
                  each as `status`",
+                self.said
+            ),
+            UnreadKind::Contradiction => format!(
+                "`{path}` contradicts another count in {rows} of the {of} rows that were looked at, one of them \
+                 {}: which of the two the engine counted is not known, and one was read; log that one alone",
                 self.said
             ),
             UnreadKind::NoAnswer => format!(

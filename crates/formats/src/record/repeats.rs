@@ -60,6 +60,8 @@ pub struct RepeatFacts {
     pub latest_ms: u64,
     /// Requests with the whole prompt of one of another pool within seconds of it, or under its name.
     pub of_others: u64,
+    /// Chats that ask what another one asked within seconds of it, or under its name, in another prompt.
+    pub asked_again: u64,
 }
 
 /// Follows the prompts of a log.
@@ -67,8 +69,36 @@ pub struct RepeatFacts {
 pub struct PromptRepeats {
     facts: RepeatFacts,
     seen: Vec<Option<SeenPrompt>>,
-    /// The same whatever pool it is of, with a digest of that.
-    seen_anywhere: Vec<Option<(SeenPrompt, u64)>>,
+    /// Prompts whatever pool they are of, with a digest of that; what chats asked, with a digest of the prompt.
+    anywhere: SeenTwins,
+    asked: SeenTwins,
+}
+
+/// What may stand in a log twice, but for something in which the two differ.
+#[derive(Debug, Default)]
+struct SeenTwins(Vec<Option<SeenTwin>>);
+
+#[derive(Debug, Clone, Copy)]
+struct SeenTwin {
+    digest: u64,
+    /// A digest of what differs between twins.
+    differs: u64,
+    moment: Option<i64>,
+    name: Option<u64>,
+}
+
+impl SeenTwins {
+    /// Whether what has this digest was seen within seconds, or under the same name, and differs.
+    fn see(&mut self, digest: u64, differs: u64, moment: Option<i64>, name: Option<u64>) -> bool {
+        if self.0.is_empty() {
+            self.0 = vec![None; REMEMBERED];
+        }
+        let place = &mut self.0[digest as usize % REMEMBERED];
+        let earlier = place.replace(SeenTwin { digest, differs, moment, name });
+        let Some(earlier) = earlier.filter(|earlier| earlier.digest == digest) else { return false };
+        let is_near = earlier.moment.zip(moment).is_some_and(|(one, two)| one.abs_diff(two) <= WITHIN_MS);
+        earlier.differs != differs && (is_near || (name.is_some() && name == earlier.name))
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -89,10 +119,15 @@ impl PromptRepeats {
     pub(crate) fn add(&mut self, batch: &RowBatch) {
         for draft in batch.drafts.iter().filter(|draft| !draft.ids.is_empty()) {
             let moment = (draft.when != StatedTimes::Unstated).then_some(draft.moment.ms());
-            self.see(digest_of(draft, batch), moment, draft.request_id, cached_of(draft));
+            let (whole, name) = (digest_of(draft, batch), draft.request_id);
+            self.see(whole, moment, name, cached_of(draft));
             let pool = draft.pool.as_ref().map_or("", |pool| &batch.text[pool.clone()]);
             let pool = xxh3_64(pool.as_bytes());
-            self.see_anywhere(digest_anywhere(draft, batch), pool, moment, draft.request_id);
+            let is_of_other = self.anywhere.see(digest_anywhere(draft, batch), pool, moment, name);
+            self.facts.of_others += u64::from(is_of_other);
+            let asked = draft.asked.map(|asked| xxh3_64_with_seed(&asked.to_le_bytes(), pool));
+            let is_again = asked.is_some_and(|asked| self.asked.see(asked, whole, moment, name));
+            self.facts.asked_again += u64::from(is_again);
         }
     }
 
@@ -120,20 +155,6 @@ impl PromptRepeats {
         if let (Some(earlier), Some(kept)) = (earlier, place) {
             self.facts.compare(earlier, kept);
         }
-    }
-
-    /// Counts a prompt that another pool has as well.
-    fn see_anywhere(&mut self, digest: u64, pool: u64, moment: Option<i64>, name: Option<u64>) {
-        if self.seen_anywhere.is_empty() {
-            self.seen_anywhere = vec![None; REMEMBERED];
-        }
-        let own = SeenPrompt { digest, moment, name, cached: None, came_back: false, was_looked_up: false };
-        let place = &mut self.seen_anywhere[digest as usize % REMEMBERED];
-        let earlier = place.replace((own, pool)).filter(|(earlier, _)| earlier.digest == digest);
-        let Some((earlier, other)) = earlier else { return };
-        let is_near = earlier.moment.zip(moment).is_some_and(|(one, two)| one.abs_diff(two) <= WITHIN_MS);
-        let is_same_name = name.is_some() && name == earlier.name;
-        self.facts.of_others += u64::from(other != pool && (is_near || is_same_name));
     }
 
     pub fn facts(&self) -> RepeatFacts {
@@ -173,11 +194,15 @@ impl RepeatFacts {
     /// Whether so many different prompts come back that copies are likely.
     pub fn are_told(&self) -> bool {
         let are_most = self.repeated_prompts * 2 >= self.prompts;
+        // Fewer are, where nearly none comes back later.
+        let are_some = self.repeated_prompts * 8 >= self.prompts && self.late * 10 <= self.whole;
         let are_own = self.looked_up_prompts * 2 >= self.repeated_prompts;
         // One log in two files: nobody sends many prompts again within the same millisecond.
         let are_copied = self.same_time * 10 >= self.requests && self.same_time == self.whole;
         let are_several = self.repeated_prompts >= TOLD_PROMPTS;
-        self.same_name > 0 || (are_several && (are_most || are_copied) && !are_own) || self.are_all_late()
+        self.same_name > 0
+            || (are_several && (are_most || are_some || are_copied) && !are_own)
+            || self.are_all_late()
     }
 
     /// Whether nearly every prompt comes back within minutes, as attempts and states of one request do.
@@ -196,7 +221,17 @@ impl RepeatFacts {
 
     /// Whether most requests have the prompt of one of another pool.
     pub fn are_of_others(&self) -> bool {
-        self.of_others >= TOLD_PROMPTS && self.of_others * 10 >= self.requests * 4
+        self.are_twins(self.of_others)
+    }
+
+    /// Whether most requests ask what another one asked.
+    pub fn are_asked_again(&self) -> bool {
+        self.are_twins(self.asked_again)
+    }
+
+    /// Whether so many of the requests are twins of others that copies are likely: of two copies one is.
+    fn are_twins(&self, twins: u64) -> bool {
+        twins >= TOLD_PROMPTS && twins * 10 >= self.requests * 4
     }
 
     /// In a few words, where so many are told that the answer is of them.
@@ -204,10 +239,13 @@ impl RepeatFacts {
         let Self { requests, of_others, .. } = *self;
         let (whole, _) = self.coming_back();
         let is_much = self.are_told() && whole * 10 >= requests;
+        let asked_again = self.asked_again;
+        let again = || format!("{asked_again} of {requests} requests ask what another one asked");
         let repeated = || format!("{whole} of {requests} requests repeat the whole prompt of another");
-        let of_others =
+        let others =
             || format!("{of_others} of {requests} requests have the whole prompt of one of another model");
-        is_much.then(repeated).or_else(|| self.are_of_others().then(of_others))
+        let repeated = is_much.then(repeated).or_else(|| self.are_of_others().then(others));
+        repeated.or_else(|| self.are_asked_again().then(again))
     }
 
     /// That requests are those of another pool, where most are.
@@ -219,6 +257,19 @@ impl RepeatFacts {
                  under its name: where the log writes a request under two models (a span and its parent, an alias and a \
                  model), each has a cache for it, and both together are too large; log each request once, or take one \
                  model with --pool"
+            )
+        })
+    }
+
+    /// That requests ask what others asked, where most copies do.
+    pub fn sentence_of_asked(&self) -> Option<String> {
+        let Self { requests, asked_again, .. } = *self;
+        self.are_asked_again().then(|| {
+            format!(
+                "{asked_again} of {requests} requests ask what another one asked within seconds of it or under its name, \
+                 and differ in system prompts, white space or an answer behind it: where the log writes a request twice or \
+                 more (the application and the engine, its start and its end), each copy counts as a request; log each \
+                 request once, as the engine got it"
             )
         })
     }

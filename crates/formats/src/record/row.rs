@@ -52,6 +52,8 @@ pub(crate) struct Draft {
     pub when: StatedTimes,
     /// Whether that is when it was answered, and nothing says how long it took.
     pub is_end: bool,
+    /// Whether the row says that it was answered before it came.
+    pub is_backward: bool,
     pub page_size: Option<PageSize>,
     pub ids: Range<usize>,
     /// Whether the ids are tokens.
@@ -68,6 +70,9 @@ pub(crate) struct Draft {
     pub cached_tokens: CachedTokens,
     pub cache_writes: Option<CacheWrites>,
     pub labels: Labels<Range<usize>>,
+    /// A digest of what was asked, where it is a chat: the same for a copy with other system prompts or white space, or
+    /// with its answer.
+    pub asked: Option<u64>,
     /// A digest of the request's own name.
     pub request_id: Option<u64>,
     pub session: Option<Range<usize>>,

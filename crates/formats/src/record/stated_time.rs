@@ -349,6 +349,12 @@ impl StatedTime {
         (arrival.clock == end.clock && arrival.moment <= end.moment).then(|| end.moment.since(arrival.moment))
     }
 
+    /// Whether the row says that the request was answered before it came.
+    pub fn is_backward(&self) -> bool {
+        let ends = self.arrival.map(|(_, time)| time).zip(self.end);
+        ends.is_some_and(|(arrival, end)| arrival.clock == end.clock && end.moment < arrival.moment)
+    }
+
     /// Whether all that is stated is when the request was answered.
     pub fn is_end_alone(&self, duration: Option<Duration>) -> bool {
         self.arrival.is_none() && self.end.is_some() && duration.or(self.duration()).is_none()

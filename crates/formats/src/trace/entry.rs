@@ -169,6 +169,7 @@ impl<'a, 's> EntryReader<'a, 's> {
             input_tokens: found.input_tokens.or_else(|| answer?.prompt_ids()),
             output_tokens: found.output_tokens.or_else(|| answer?.output_tokens(1)),
             is_end: self.found.session_time.is_none() && found.stated.is_end_alone(found.duration),
+            is_backward: found.stated.is_backward(),
             duration_ms: found.api_time.or(found.duration).or_else(|| found.stated.duration()).map(ms_of),
             cached_tokens,
             labels: found.labels.clone(),

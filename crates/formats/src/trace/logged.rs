@@ -114,7 +114,9 @@ impl LogDecoder {
         }
         #[cfg(feature = "tokenize")]
         if let Some(tokenizer) = &mut self.tokenizer {
-            carried.chats.add(&tokenizer.take_remarks());
+            let remarks = tokenizer.take_remarks();
+            batch.drafts[first..].iter_mut().for_each(|draft| draft.asked = remarks.asked);
+            carried.chats.add(&remarks);
         }
         let parts = self.parts(request, record, &mut batch.text);
         let kept = batch.kept_apart(&parts);

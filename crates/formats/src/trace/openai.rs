@@ -77,6 +77,8 @@ impl Decode for Requests {
         self.tokenizer.tokenize(line, moment)?;
         let generated = answer.generated(self.tokenizer.prompts().len());
         let generated = generated.ids_behind(&mut self.tokenizer)?;
+        let remarks = self.tokenizer.take_remarks();
+        carried.chats.add(&remarks);
         let prompts = self.tokenizer.prompts();
         for tokens in prompts.iter() {
             if !prompts.are_text() {
@@ -105,12 +107,13 @@ impl Decode for Requests {
             };
             draft.at(arrival);
             draft.is_end = time.is_end_alone(duration);
+            draft.is_backward = time.is_backward();
+            draft.asked = remarks.asked;
             batch.drafts.push(draft);
         }
         let (found, form) = (prompts.tokens() as u64, form_of(prompts.are_text()));
         let stated = if prompts.are_text() { answer.prompt_tokens() } else { answer.prompt_ids() };
         carried.stated.compare(stated, found, form, &[""; 0])?;
-        carried.chats.add(&self.tokenizer.take_remarks());
         for index in 0..batch.drafts.len() {
             batch.set_scope(index, &self.id_scope, DeclaredScope::Global)?;
         }

@@ -77,6 +77,12 @@ pub struct TimeFacts {
     /// Requests that say how long they took, and how long all of them took together, in milliseconds.
     pub lasting: u64,
     pub lasted_ms: u64,
+    /// Requests that state how long they took and how many tokens their answers have, and both in all.
+    pub timed_answers: u64,
+    pub answer_tokens: u64,
+    pub answer_ms: u64,
+    /// Requests that were answered before they came, as the log has it.
+    pub ended_before: u64,
     /// Sessions that were placed one after another.
     pub placed_sessions: u64,
     /// Files with a clock of their own that were placed behind the files before them.
@@ -98,6 +104,85 @@ impl TimeFacts {
         let mean = Duration::from_millis(mean_ms);
         (are_long && mean > span).then(|| {
             format!("requests took {} on average, longer than the log of {}", words(mean), words(span))
+        })
+    }
+
+    /// What of the times cannot be, or hardly, as of times in another unit or of something else.
+    fn implausible(&self) -> Vec<String> {
+        [self.far_apart(), self.at_once(), self.too_short(), self.of_speed(), self.ended_early()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// How long the log is, where its moments are of one clock.
+    fn length(&self) -> Option<Duration> {
+        let is_one_clock = matches!(self.clock, Some(TraceClock::Epoch | TraceClock::Start));
+        self.span.filter(|_| is_one_clock).map(|(first, last)| last.since(first))
+    }
+
+    fn far_apart(&self) -> Option<String> {
+        const LONG: Duration = Duration::from_secs(366 * 24 * 3600);
+        let length = self.length().filter(|length| *length > LONG)?;
+        Some(format!(
+            "the log is {} long, longer than logs are: its times may be in another unit; --time-unit names the unit of \
+             times that are numbers",
+            words(length)
+        ))
+    }
+
+    /// That all requests came within a second, as in a wrong unit, or at the time when a log was written.
+    fn at_once(&self) -> Option<String> {
+        const SHORT: Duration = Duration::from_secs(1);
+        const FEWEST: u64 = 20;
+        let requests: u64 = self.forms.values().sum();
+        let length = self.length().filter(|length| *length < SHORT && requests >= FEWEST)?;
+        let within =
+            if length.is_zero() { "at one time".to_owned() } else { format!("within {}", words(length)) };
+        Some(format!(
+            "all {requests} requests came {within}: their times may be in another unit, or say when the log was written; \
+             windows, lifetimes and rates mean nothing then. --time-unit names the unit of times that are numbers; else \
+             log when each request arrived"
+        ))
+    }
+
+    fn too_short(&self) -> Option<String> {
+        const SHORTEST_MS: u64 = 5;
+        let mean_ms =
+            self.lasted_ms.checked_div(self.lasting).filter(|_| self.lasting >= FEWEST_DURATIONS)?;
+        (self.lasted_ms > 0 && mean_ms < SHORTEST_MS).then(|| {
+            format!(
+                "requests took {mean_ms} ms on average, less than an engine takes for one token: their durations may be \
+                 in seconds; write `duration_ms` in milliseconds"
+            )
+        })
+    }
+
+    /// That answers had more tokens in a second than any engine makes of one, or hardly any.
+    fn of_speed(&self) -> Option<String> {
+        const FASTEST: u64 = 10_000;
+        const SLOWEST_MS: u64 = 100_000;
+        let Self { answer_tokens, answer_ms, .. } = *self;
+        let is_fast = answer_tokens.saturating_mul(1000) > answer_ms.saturating_mul(FASTEST);
+        let is_slow = answer_ms > answer_tokens.saturating_mul(SLOWEST_MS);
+        let is_told = self.timed_answers >= FEWEST_DURATIONS && answer_tokens > 0 && answer_ms > 0;
+        (is_told && (is_fast || is_slow) && self.too_short().is_none()).then(|| {
+            format!(
+                "answers had {:.3} tokens in a second of their requests on average, which no engine has: their durations \
+                 may be in another unit; write `duration_ms` in milliseconds",
+                answer_tokens as f64 * 1000.0 / answer_ms as f64
+            )
+        })
+    }
+
+    fn ended_early(&self) -> Option<String> {
+        const ONE_IN: u64 = 20;
+        (self.ended_before > 0 && self.ended_before * ONE_IN >= self.forms.values().sum()).then(|| {
+            format!(
+                "{} requests were answered before they came, by the times of the log, so nothing says how long they took: \
+                 its clocks differ, or its fields are exchanged; write `duration_ms` in milliseconds",
+                self.ended_before
+            )
         })
     }
 
@@ -140,6 +225,7 @@ impl TimeFacts {
         if let Some(count) = self.forms.get(&TimeForm::DateWithoutZone) {
             notes.push(format!("{count} times have no zone and were read as UTC"));
         }
+        notes.extend(self.implausible());
         notes.extend(self.doubt().map(|found| {
             format!(
                 "{found}: their durations may be written in another unit; write `duration_ms` in milliseconds"
@@ -267,6 +353,12 @@ impl TraceTimeline {
         draft.moment = moment;
         let end = moment.after(Duration::from_millis(draft.duration_ms.unwrap_or(0)));
         self.facts.lasting += u64::from(draft.duration_ms.is_some());
+        self.facts.ended_before += u64::from(draft.is_backward);
+        if let Some((tokens, ms)) = draft.output_tokens.zip(draft.duration_ms) {
+            self.facts.timed_answers += 1;
+            self.facts.answer_tokens = self.facts.answer_tokens.saturating_add(tokens);
+            self.facts.answer_ms = self.facts.answer_ms.saturating_add(ms);
+        }
         self.facts.lasted_ms = self.facts.lasted_ms.saturating_add(draft.duration_ms.unwrap_or(0));
         self.note_order(draft, end);
         self.note(moment, end);

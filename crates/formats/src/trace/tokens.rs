@@ -265,6 +265,7 @@ impl PromptObject<'_, '_> {
         for draft in drafts {
             draft.at(self.time.arrival(duration));
             draft.is_end = self.time.is_end_alone(duration);
+            draft.is_backward = self.time.is_backward();
             draft.output_tokens = output_tokens;
             draft.duration_ms = duration.map(ms_of);
             draft.cached_tokens = cached_tokens;
