@@ -25,7 +25,8 @@ pub fn capacity_by_traffic(id: &str, pool: &PoolReport<'_>) -> Result<Option<Plo
     let mut series: Vec<Series> =
         coverages.iter().enumerate().map(|(line, coverage)| line_of(pool, &track, line, *coverage)).collect();
     series.extend(intervals(&track));
-    let most = track.iter().flat_map(|at| &at.entries).filter_map(|entry| entry.high.max(entry.so_far()));
+    let upper = |entry: &&Recommendation| entry.stated_ends().map(|(_, high)| high).max(entry.so_far());
+    let most = track.iter().flat_map(|at| &at.entries).filter_map(upper);
     let panel = Panel {
         width: WIDE,
         height: 320.0,

@@ -86,7 +86,8 @@ impl GrownTraffic {
         }
     }
 
-    /// What was asked besides the curve: tiers, routers and the like. Of a factor below 1 the replay is of one part alone.
+    /// What was asked besides the curve: tiers, routers and the like. Of a factor below 1 the replay is of one part
+    /// alone.
     fn sections(&self) -> Vec<Section> {
         let more = self.replay.as_ref().filter(|_| self.growth.factor > 1.0);
         let plan = more.and_then(|replay| planned(replay.whole.as_ref()?));

@@ -18,6 +18,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 const WITHIN_MS: u64 = 30_000;
 /// How far apart copies are where every prompt comes back.
 const WITHIN_LATE_MS: u64 = 120_000;
+/// How far apart copies are at most where only some prompts have one.
+const AT_ONCE_MS: u64 = 5_000;
 /// Prompts that are remembered, a power of two.
 const REMEMBERED: usize = 1 << 14;
 /// Fewest different prompts that come back before that is told where nothing names requests: one that many send is no
@@ -194,8 +196,9 @@ impl RepeatFacts {
     /// Whether so many different prompts come back that copies are likely.
     pub fn are_told(&self) -> bool {
         let are_most = self.repeated_prompts * 2 >= self.prompts;
-        // Fewer are, where nearly none comes back later.
-        let are_some = self.repeated_prompts * 8 >= self.prompts && self.late * 10 <= self.whole;
+        // Fewer are, where all come back at once: what agents and users ask again comes back at any time.
+        let are_at_once = self.farthest_ms <= AT_ONCE_MS && self.late == 0;
+        let are_some = self.repeated_prompts * 8 >= self.prompts && are_at_once;
         let are_own = self.looked_up_prompts * 2 >= self.repeated_prompts;
         // One log in two files: nobody sends many prompts again within the same millisecond.
         let are_copied = self.same_time * 10 >= self.requests && self.same_time == self.whole;
@@ -457,6 +460,21 @@ mod tests {
         let mut hot = PromptRepeats::default();
         hot.add(&batch(&(0..50).map(|at| (40 * at, 1, None)).collect::<Vec<_>>()));
         assert_eq!(hot.facts().sentence(), None);
+    }
+
+    /// A log of which every fifth row stood twice was reported without a word.
+    #[test]
+    fn some_copies_are_told_where_all_come_at_once() {
+        let told = |apart: i64| {
+            let mut repeats = PromptRepeats::default();
+            let at = |id: u64| [(10 * id as i64, id, None), (10 * id as i64 + apart, id, None)];
+            let copies = |id: &u64| if id.is_multiple_of(5) { 2 } else { 1 };
+            let rows: Vec<_> = (0..20).flat_map(|id| at(id).into_iter().take(copies(&id))).collect();
+            repeats.add(&batch(&rows));
+            repeats.facts().doubt()
+        };
+        assert_eq!(told(1).as_deref(), Some("4 of 24 requests repeat the whole prompt of another"));
+        assert_eq!(told(20), None);
     }
 
     /// A span and its parent, or an alias and its model, made two caches of one.
