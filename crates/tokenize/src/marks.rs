@@ -57,7 +57,7 @@ pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
     let last = messages.last().and_then(|message| message.get("role")?.as_str().map(str::to_owned));
     let mut remarks = ChatRemarks {
         answered: u64::from(last.as_deref() == Some("assistant")),
-        asked: asked(messages),
+        asked: digest_of_asked(messages),
         lone: u64::from(is_lone(messages)),
         ..ChatRemarks::default()
     };
@@ -81,7 +81,7 @@ pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
 
 /// A digest of what was said but by a system, up to the last that no assistant said, without the white space around
 /// texts; nothing where nobody says anything.
-fn asked(messages: &[ObjectFields]) -> Option<u64> {
+fn digest_of_asked(messages: &[ObjectFields]) -> Option<u64> {
     let role = |message: &ObjectFields| message.get("role").and_then(Value::as_str).map(str::to_owned);
     let is_of =
         |message: &&ObjectFields, roles: &[&str]| role(message).is_some_and(|role| roles.contains(&&*role));

@@ -265,7 +265,7 @@ impl RepeatFacts {
     }
 
     /// That requests ask what others asked, where most copies do.
-    pub fn sentence_of_asked(&self) -> Option<String> {
+    pub fn sentence_of_twins(&self) -> Option<String> {
         let Self { requests, asked_again, .. } = *self;
         self.are_asked_again().then(|| {
             format!(

@@ -516,7 +516,7 @@ impl TraceReader {
         notes.extend(self.fields().sentences());
         notes.extend(self.repeats().sentence());
         notes.extend(self.repeats().sentence_of_others());
-        notes.extend(self.repeats().sentence_of_asked());
+        notes.extend(self.repeats().sentence_of_twins());
         notes.extend(self.carried.files.sentence());
         notes.extend(self.carried.files.silent_replicas());
         notes.extend(self.carried.set_aside_note());
