@@ -219,6 +219,41 @@ fn a_newer_schema_with_other_order_types_and_fields_reads_the_same() {
     }
 }
 
+/// apache-avro takes a text or a union that is missing at the end of a record for null.
+#[test]
+fn a_record_of_another_schema_that_is_cut_off_is_refused_wherever_it_ends() {
+    let schema = record_schema(
+        "Ordered",
+        json!([
+            { "name": "event_time", "type": "long" },
+            { "name": "page_ids", "type": "bytes" },
+            { "name": "pool", "type": "string" },
+            { "name": "replica", "type": ["null", "string"] },
+            { "name": "tenant", "type": ["null", "string"] },
+        ]),
+    );
+    let null = || Value::Union(0, Box::new(Value::Null));
+    let fields = vec![
+        ("event_time", Value::Long(5)),
+        ("page_ids", packed(&IDS)),
+        ("pool", Value::String("llama".to_owned())),
+        ("replica", null()),
+        ("tenant", null()),
+    ];
+    let record = framed(1, &schema, fields);
+    let mut decoder = decoder(Known::of(&[(1, &schema)]));
+    assert!(facts(&mut decoder, &record).is_ok());
+    for end in 5..record.len() {
+        assert_eq!(
+            facts(&mut decoder, &record[..end]),
+            Err(ErrorCode::Undecodable),
+            "ends after {end} bytes"
+        );
+    }
+    let longer = [&record[..], &[0]].concat();
+    assert_eq!(facts(&mut decoder, &longer), Err(ErrorCode::Undecodable));
+}
+
 #[test]
 fn what_cannot_be_read_is_refused_with_a_code() {
     let long = |name: &str| json!({ "name": name, "type": "long" });

@@ -4,7 +4,7 @@ use super::datum::put_datum;
 use super::estimate_error::EstimateError;
 use super::frame::{FRAME_HEADER, FRAME_MARKER, SchemaId};
 use super::schema;
-use apache_avro::reader::datum::GenericDatumReader;
+use super::whole::read_whole;
 use kvset_core::estimate::{Estimate, SCHEMA_VERSION};
 use kvset_core::units::window::WindowKind;
 use serde::{Deserialize, Serialize};
@@ -136,14 +136,9 @@ fn decode_avro(record: &[u8]) -> Result<Estimate, EstimateError> {
     decode_datum(&record[schema::SINGLE_OBJECT_HEADER..])
 }
 
-fn decode_datum(mut datum: &[u8]) -> Result<Estimate, EstimateError> {
-    let reader = GenericDatumReader::builder(schema::capacity_estimate()).build();
-    let value = reader.and_then(|reader| reader.read_value(&mut datum));
-    // The library's own text may quote the value.
-    let value = value.map_err(|_| undecodable("avro that does not fit the schema"))?;
-    if !datum.is_empty() {
-        return Err(undecodable("bytes behind the end of the avro datum"));
-    }
+fn decode_datum(datum: &[u8]) -> Result<Estimate, EstimateError> {
+    let schema = schema::capacity_estimate();
+    let value = read_whole(schema, schema, datum).map_err(|reason| undecodable(format!("avro: {reason}")))?;
     let json = Json::try_from(value).map_err(|_| undecodable("a number that is not finite"))?;
     let estimate = serde_json::from_value(json);
     of_this_version(estimate.map_err(|_| undecodable("a value outside its field's range"))?)

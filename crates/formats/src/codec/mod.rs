@@ -21,6 +21,7 @@ mod repack;
 mod request;
 mod resolved;
 pub mod schema;
+mod whole;
 mod wire;
 mod writer;
 

@@ -14,8 +14,8 @@ use super::message::RequestMessage;
 use super::raw::{self, RawRequest};
 use super::resolved::{ResolvedEvent, is_recursive};
 use super::schema;
+use super::whole::{NotWhole, read_whole};
 use apache_avro::Schema;
-use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
 use apache_avro::writer::datum::GenericDatumWriter;
 use std::fmt;
@@ -90,7 +90,7 @@ impl WriterSchema {
             FieldLayout::RequestEvent => avro::read_datum(record, start, limits, buffers),
             FieldLayout::Other(writer) => {
                 let value = resolve(writer, schema::request_event(), &record[start..])?;
-                *resolved = ResolvedEvent::take(value).ok_or_else(unfit)?;
+                *resolved = ResolvedEvent::take(value).ok_or_else(|| refused(NotWhole::Unfit))?;
                 resolved.message()
             }
             FieldLayout::Json => json::read(&record[start..], limits, buffers),
@@ -129,27 +129,19 @@ fn fields(schema: &Schema) -> Option<Vec<(&str, String)>> {
     Some(record.fields.iter().map(|field| (field.name.as_str(), layout(&field.schema))).collect())
 }
 
-/// The library's own texts may quote the record.
-fn unfit() -> DecodeError {
-    let detail = "avro: the record does not resolve from its writer's schema to the one it is read with";
-    DecodeError::new(ErrorCode::Undecodable, detail)
+fn resolve(writer: &Schema, ours: &Schema, datum: &[u8]) -> Result<Value, DecodeError> {
+    read_whole(writer, ours, datum).map_err(refused)
 }
 
-fn resolve(writer: &Schema, ours: &Schema, mut datum: &[u8]) -> Result<Value, DecodeError> {
-    let reader = GenericDatumReader::builder(writer).reader_schema(ours).build();
-    let value = reader.and_then(|reader| reader.read_value(&mut datum)).map_err(|_| unfit())?;
-    if !datum.is_empty() {
-        let detail = "avro: bytes behind the end of the record";
-        return Err(DecodeError::new(ErrorCode::Undecodable, detail));
-    }
-    Ok(value)
+fn refused(reason: NotWhole) -> DecodeError {
+    DecodeError::new(ErrorCode::Undecodable, format!("avro: {reason}"))
 }
 
 /// The datum of a raw request of another schema as one of ours.
 fn rewrite(writer: &Schema, datum: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let value = resolve(writer, schema::raw_request(), datum)?;
     let writer = GenericDatumWriter::builder(schema::raw_request()).build();
-    writer.and_then(|writer| writer.write_value_to_vec(value)).map_err(|_| unfit())
+    writer.and_then(|writer| writer.write_value_to_vec(value)).map_err(|_| refused(NotWhole::Unfit))
 }
 
 /// Why it is not known what the name of a schema stands for. No record is refused for it.
