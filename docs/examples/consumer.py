@@ -12,39 +12,35 @@ import sys
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-DAY, HOUR = 86_400_000, 3_600_000
+HOUR = 3_600_000
 
 
 class Pool:
-    """What the number to act on was over the last day, and the size that the pool was given."""
+    """The newest number to hold, and the size that the pool was given."""
 
     def __init__(self):
-        self.sizes, self.ends, self.first, self.size = {}, {}, None, 0
+        self.ends, self.to_act_on, self.size = {}, None, 0
 
     def take(self, estimate):
-        end = estimate["end_ms"]
-        self.ends[estimate["partition"]] = end
+        self.ends[estimate["partition"]] = estimate["end_ms"]
         for entry in estimate["recommended"]:
-            # One number of one window is the one to act on; it is none while `status` is not `ready`.
-            if entry.get("act_on") and entry["status"] == "ready" and not estimate["warm_up"]:
-                self.first = end if self.first is None else self.first
-                self.sizes[end] = entry["bytes"]
+            # One number of one window is the one to act on. What is held of it rises at once, and falls after a day.
+            if entry.get("act_on") and entry.get("held_pages") is not None and not estimate["warm_up"]:
+                self.to_act_on = entry
 
     def wanted(self):
         """The size to resize to, or why there is none, or neither."""
-        newest = max(self.ends.values())
-        self.sizes = {end: size for end, size in self.sizes.items() if end > newest - DAY}
-        if not self.sizes:
+        if self.to_act_on is None:
             return None, None
-        if None in self.sizes.values():  # Pages are no bytes: nothing says how large one is.
+        size = self.to_act_on.get("held_bytes")
+        if size is None:  # Pages are no bytes: nothing says how large one is.
             return None, "has no bytes: set estimate.kv_bytes_per_token"
+        newest = max(self.ends.values())
         if sum(end > newest - HOUR for end in self.ends.values()) > 1:  # No number is of the whole pool.
             return None, f"is in partitions {sorted(self.ends)}"
-        peak = max(self.sizes.values())
-        if peak > self.size:  # At once, and by a third at least, so that a slow rise takes few steps.
-            return max(peak, self.size * 4 // 3), None
-        is_held = newest - self.first >= DAY  # A day has been seen, its peak included.
-        return (peak if is_held and peak < self.size * 2 // 3 else None), None
+        if size > self.size:  # By a third at least, so that a slow rise takes few steps.
+            return max(size, self.size * 4 // 3), None
+        return (size if size < self.size * 2 // 3 else None), None
 
 
 def main():

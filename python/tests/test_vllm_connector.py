@@ -58,7 +58,8 @@ class ConnectorTest(unittest.TestCase):
         request = fakes.Request("a", 35, [1, 2], arrival=time.time() - 1.5)
         fakes.serve(connector, request, cached=16, outputs=30, hashes=[3, 4])
         [event] = self.events(connector)
-        self.assertAlmostEqual(event.pop("event_time") / 1000, time.time(), delta=30)
+        self.assertAlmostEqual(event["event_time"] / 1000, time.time(), delta=30)
+        self.assertEqual(event.pop("complete_before"), event.pop("event_time") + event["duration_ms"], "nothing else was in flight")
         self.assertAlmostEqual(event.pop("queue_ms"), 1500, delta=500)
         self.assertLess(event.pop("duration_ms"), 5000)
         self.assertEqual((ids(event.pop("page_ids")), ids(event.pop("output_page_ids"))), ([1, 2], [3, 4]))
@@ -97,6 +98,20 @@ class ConnectorTest(unittest.TestCase):
         [event] = self.events(connector)
         told = [event[name] for name in ("event_time", "duration_ms", "queue_ms", "cached_tokens")]
         self.assertEqual(told, [11_000, 2_000, 11_000, 32])
+
+    def test_each_event_says_before_which_look_up_all_are_written(self):
+        connector = self.connector()
+        first, waits, last = (fakes.Request(name, 64, [1, 2, 3, 4]) for name in "abc")
+        with mock.patch("kvset.vllm.connector.time.time", side_effect=[10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0]):
+            for request in (first, waits, last):
+                connector.get_num_new_matched_tokens(request, 0)
+            # There was no room for it; what it is looked up for again counts, so it is behind the last one then.
+            connector.get_num_new_matched_tokens(waits, 0)
+            for request in (first, last, waits):
+                connector.update_state_after_alloc(request, None, 0)
+                fakes.finish(connector, request)
+        told = [(event["event_time"], event["complete_before"]) for event in self.events(connector)]
+        self.assertEqual(told, [(10_000, 12_000), (12_000, 13_000), (13_000, 16_000)])
 
     def test_tiers_below_are_counted_and_told_apart(self):
         connector = self.connector()
@@ -320,7 +335,7 @@ class FakeProducer:
 
 def finished(pages=2):
     hashes = [fakes.digest(number) for number in range(pages)]
-    return Finished(hashes, 16 * pages, 1, Followed(1, 0, 0, is_admitted=True), 2, None, None)
+    return Finished(hashes, 16 * pages, 1, Followed(1, 0, 0, is_admitted=True), 2, 2, None, None)
 
 
 class SinkTest(unittest.TestCase):

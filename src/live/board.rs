@@ -191,11 +191,12 @@ impl Board {
         }
     }
 
-    /// What a pool needs by the number to act on, and what it holds today, in pages; `None` where either is not known.
+    /// What a pool needs by the number to act on, as it is held, and what it has today, in pages; `None` where either is
+    /// not known.
     fn needed_and_held(&self, shown: &ShownBoard) -> Option<(u64, u64)> {
         let latest = &shown.to_act_on()?.latest;
         let held = self.provisioned.of(&latest.pool)?.pages(latest.page_bytes.map(PageBytes))?.0;
-        let needed = latest.recommended.iter().find(|entry| entry.act_on)?.pages?;
+        let needed = latest.recommended.iter().find(|entry| entry.act_on)?.to_hold()?;
         Some((needed, held))
     }
 

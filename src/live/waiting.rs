@@ -49,7 +49,9 @@ fn catching_up(place: &PartitionState) -> String {
 /// Records came, and none was taken yet.
 fn held_back(records: u64) -> String {
     format!(
-        "{} came. They are taken in the order in which their requests arrived, once no earlier one can follow: that is          estimate.hold_back after their arrival (5 minutes where it is left out), and estimates follow then.",
+        "{} came. They are taken in the order in which their requests arrived, once no earlier one can follow: as soon as \
+         records say so (complete_before), else estimate.hold_back after their arrival (5 minutes where it is left \
+         out), and estimates follow then.",
         words::counted(records, "record", "records")
     )
 }

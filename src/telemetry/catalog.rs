@@ -115,14 +115,18 @@ metrics! {
         "The capacity to have, of the window to act on at the coverage to act on; NaN while its status is not ready.";
     RECOMMENDED_BYTES = "kvset_recommended_capacity_bytes", MetricKind::Gauge, Bytes, ["pool", "window", "coverage"],
         "The same in bytes, where a cost per token is known.";
+    HELD_PAGES = "kvset_held_capacity_pages", MetricKind::Gauge, Pages, ["pool", "window", "coverage"],
+        "That capacity as it is to be held: it rises at once, and falls once a day asks for less (`plan.hold`).";
+    HELD_BYTES = "kvset_held_capacity_bytes", MetricKind::Gauge, Bytes, ["pool", "window", "coverage"],
+        "The same in bytes, where a cost per token is known.";
     RECOMMENDED_INTERVAL_PAGES = "kvset_recommended_interval_pages", MetricKind::Gauge, Pages,
         ["pool", "window", "coverage", "bound"],
-        "Ends of the 90 % interval of that capacity, `bound` is `low` or `high`; NaN where nothing can be said, absent without `certainty`.";
+        "Ends of the 90 % interval of the recommended capacity, `bound` is `low` or `high`; NaN where nothing can be said, absent without `certainty`.";
     RECOMMENDED_INTERVAL_BYTES = "kvset_recommended_interval_bytes", MetricKind::Gauge, Bytes,
         ["pool", "window", "coverage", "bound"],
         "The same in bytes, where a cost per token is known.";
     RECOMMENDED_HIT_RATE = "kvset_recommended_hit_rate_ratio", MetricKind::Gauge, Ratio, ["pool", "window", "coverage"],
-        "Prefix hit rate of the window to act on in a cache of exactly that capacity; NaN like it.";
+        "Prefix hit rate of the window to act on in a cache of exactly the recommended capacity; NaN like it.";
     RECOMMENDATION_STATUS = "kvset_recommendation_status", MetricKind::Gauge, Things, ["pool", "window", "status"],
         "1 for the status of the recommendation to act on, else 0; status is `ready`, `too_few` or `beyond_bound`. Its window is the one to act on.";
     RECOMMENDATION_CONVERGED = "kvset_recommendation_converged", MetricKind::Gauge, Things, ["pool", "window", "coverage"],

@@ -101,8 +101,10 @@ fn show_recommendation(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     let coverage = entry.coverage.to_string();
     let labels = [pool, &window, &coverage];
     shown.set(metric::RECOMMENDED_PAGES, &labels, number(entry.pages));
+    shown.set(metric::HELD_PAGES, &labels, number(entry.held_pages));
     if estimate.page_bytes.is_some() {
         shown.set(metric::RECOMMENDED_BYTES, &labels, number(entry.bytes));
+        shown.set(metric::HELD_BYTES, &labels, number(entry.held_bytes));
     }
     if estimate.certainty.is_some() {
         for (bound, pages) in [("low", entry.low), ("high", entry.high)] {

@@ -94,6 +94,7 @@ fn message() -> RequestMessage<'static> {
         ids_chained: true,
         cached_tokens: Some(128),
         cached_tokens_left_out: false,
+        complete_before: None,
         labels: Labels::from_iter([(Label::Replica, "engine-2"), (Label::Tenant, "search")]),
     }
 }

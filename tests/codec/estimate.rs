@@ -258,13 +258,13 @@ prop_compose! {
 prop_compose! {
     fn recommendation()(
         coverage in ratio(), target_ratio in ratio(), act_on: bool, status in prop::sample::select(&RecommendationStatus::ALL),
-        counts in prop::collection::vec(maybe(count()), 4), hit_rate in maybe(rate()), throughput in maybe(1.0..1e9),
+        counts in prop::collection::vec(maybe(count()), 6), hit_rate in maybe(rate()), throughput in maybe(1.0..1e9),
         trend in trend(), why in maybe("\\PC{0,20}"), hit_rate_tokens in maybe(rate()), interval in interval(),
     ) -> Recommendation {
         Recommendation {
             coverage, target_ratio, act_on, status, why, hit_rate, hit_rate_tokens, relative_prefill_throughput: throughput,
             pages: counts[0], bytes: counts[1], required_pages: counts[2], in_flight_pages: counts[3],
-            convergence: trend.0, growth_per_window: trend.1,
+            held_pages: counts[4], held_bytes: counts[5], convergence: trend.0, growth_per_window: trend.1,
             low: interval.0, high: interval.1, conversations_above: interval.3, interval_status: interval.4,
         }
     }

@@ -35,6 +35,7 @@ fn every_version_of_the_request_event_stays_readable() {
             "output_page_ids": event.output_page_ids.iter().collect::<Vec<_>>(),
             "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens.stated(),
             "cached_tokens_left_out": event.cached_tokens == CachedTokens::LeftOut,
+            "complete_before": event.complete_before.map(|before| before.0),
             "replica": event.labels.get(Label::Replica).copied(), "tenant": event.labels.get(Label::Tenant).copied(),
             "id_scheme": event.labels.get(Label::IdScheme).copied(),
             "retention_class": event.labels.get(Label::RetentionClass).copied(),

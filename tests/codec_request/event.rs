@@ -34,6 +34,7 @@ pub struct Event {
     pub ids_chained: bool,
     pub cached_tokens: Option<i64>,
     pub cached_tokens_left_out: bool,
+    pub complete_before: Option<i64>,
     pub replica: Option<String>,
     pub tenant: Option<String>,
     pub id_scheme: Option<String>,
@@ -67,6 +68,7 @@ impl Event {
             cached_tokens: self.cached_tokens,
             labels: self.labels(),
             cached_tokens_left_out: self.cached_tokens_left_out,
+            complete_before: self.complete_before,
         }
     }
 
@@ -101,6 +103,7 @@ impl Event {
             field("ids_chained", Value::Boolean(self.ids_chained)),
             field("cached_tokens", long(self.cached_tokens)),
             field("cached_tokens_left_out", Value::Boolean(self.cached_tokens_left_out)),
+            field("complete_before", nullable(self.complete_before.map(Value::TimestampMillis))),
             field("replica", text(&self.replica)),
             field("tenant", text(&self.tenant)),
             field("id_scheme", text(&self.id_scheme)),
@@ -133,7 +136,7 @@ impl Event {
             _ => None,
         };
         let text = |value| if let Value::String(text) = value { Some(text) } else { None };
-        Some(Self {
+        let mut read = Self {
             event_time: long(next())?,
             ids: ids(next())?,
             pool: text(next()),
@@ -147,11 +150,20 @@ impl Event {
             ids_chained: next() == Value::Boolean(true),
             cached_tokens: long(next()),
             cached_tokens_left_out: next() == Value::Boolean(true),
+            complete_before: long(next()),
             replica: text(next()),
             tenant: text(next()),
             id_scheme: text(next()),
             retention_class: text(next()),
-        })
+        };
+        read.complete_before = read.complete_before();
+        Some(read)
+    }
+
+    /// Nobody knows at the end of a request what arrives after it.
+    fn complete_before(&self) -> Option<i64> {
+        let end = self.event_time.saturating_add(self.duration_ms.unwrap_or(0));
+        self.complete_before.map(|before| before.min(end))
     }
 
     pub fn assert_decoded(&self, decoded: &Decoded<'_>) {
@@ -169,6 +181,7 @@ impl Event {
         assert_eq!(event.ids_chained, self.ids_chained);
         assert_eq!(event.cached_tokens.stated().map(|n| n as i64), self.cached_tokens);
         assert_eq!(event.cached_tokens == CachedTokens::LeftOut, self.cached_tokens_left_out);
+        assert_eq!(event.complete_before.map(|before| before.0), self.complete_before());
         assert_eq!(event.labels, self.labels());
     }
 }
@@ -212,12 +225,20 @@ pub fn events() -> impl Strategy<Value = Event> {
         names(),
         names(),
         any::<bool>(),
-        (prop::option::of(0i64..=100), names(), names(), any::<bool>(), names(), names()),
+        (
+            prop::option::of(0i64..=100),
+            names(),
+            names(),
+            any::<bool>(),
+            names(),
+            names(),
+            prop::option::of(any::<i64>()),
+        ),
     );
     (0i64..4_102_444_800_000, ids(), ids(), rest).prop_map(|(event_time, ids, mut output_ids, rest)| {
         let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id, ids_chained, beside) =
             rest;
-        let (cached_percent, replica, tenant, left_out, id_scheme, retention_class) = beside;
+        let (cached_percent, replica, tenant, left_out, id_scheme, retention_class, complete_before) = beside;
         let (input_tokens, output_tokens) = match page_size {
             None => (Some(slack), output_tokens),
             Some(size) => {
@@ -241,6 +262,7 @@ pub fn events() -> impl Strategy<Value = Event> {
             ids_chained,
             cached_tokens,
             cached_tokens_left_out: left_out && cached_tokens.is_none(),
+            complete_before,
             replica,
             tenant,
             id_scheme,

@@ -67,6 +67,7 @@ fn decode(record: &[u8]) -> Result<Event, DecodeError> {
         ids_chained: event.ids_chained,
         cached_tokens: event.cached_tokens.stated().map(|tokens| tokens as i64),
         cached_tokens_left_out: event.cached_tokens == CachedTokens::LeftOut,
+        complete_before: event.complete_before.map(|before| before.0),
         replica: event.labels.get(Label::Replica).map(|name| name.to_string()),
         tenant: event.labels.get(Label::Tenant).map(|name| name.to_string()),
         id_scheme: event.labels.get(Label::IdScheme).map(|name| name.to_string()),
@@ -212,7 +213,7 @@ proptest! {
             "output_tokens": event.output_tokens, "duration_ms": event.duration_ms, "scope": event.scope,
             "request_id": event.request_id, "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens,
             "replica": event.replica, "tenant": event.tenant, "id_scheme": event.id_scheme,
-            "retention_class": event.retention_class,
+            "retention_class": event.retention_class, "complete_before": event.complete_before,
             "cached_tokens_left_out": event.cached_tokens_left_out, "zz_unknown": {"nested": [1, {"deep": null}]},
         });
         for text in [object.to_string(), format!("\n {object:#}\n"), object.to_string().replace('/', "\\/")] {
@@ -238,6 +239,7 @@ fn sample() -> Event {
         ids_chained: true,
         cached_tokens: Some(128),
         cached_tokens_left_out: false,
+        complete_before: Some(1_700_000_000_900),
         replica: Some("engine-2".to_owned()),
         tenant: Some("search".to_owned()),
         id_scheme: Some("vllm:sha256_cbor:64".to_owned()),
@@ -287,7 +289,7 @@ fn an_event_of_another_version_is_refused() {
     let error = decoder.decode(Some(b"pool"), &record).expect_err("unknown");
     assert_eq!(error.code(), ErrorCode::UnknownSchema);
     for part in
-        ["089ad6d4d002c9d3", "version 1 of schemas/request_event.avsc", "name the schema in a registry"]
+        ["83c867331fb0073d", "version 1 of schemas/request_event.avsc", "name the schema in a registry"]
     {
         assert!(error.detail().contains(part), "{error}");
     }
@@ -352,7 +354,7 @@ fn lies_about_length_are_refused_before_memory_is_taken() {
 #[test]
 fn the_byte_size_of_an_array_block_is_checked() {
     // Two items of a byte each behind a negative count and the block's size, the other fields null, empty or false.
-    let record = |size: u8| avro_with(&[&[2, 3, size, 2, 4, 0][..], &[0; 16]].concat());
+    let record = |size: u8| avro_with(&[&[2, 3, size, 2, 4, 0][..], &[0; 17]].concat());
     let mut decoder = RequestDecoder::default();
     let right = record(4);
     let decoded = decoder.decode(Some(b"pool"), &right).expect("the size is right");
@@ -510,11 +512,11 @@ fn whether_ids_are_chained_is_a_boolean_or_not_said() {
     }
     assert!(!decode(line_with(r#""pool": "p""#).as_bytes()).expect("not said").ids_chained);
     let bare = Event { cached_tokens: None, replica: None, tenant: None, ..sample() };
-    let bare = Event { id_scheme: None, retention_class: None, ..bare };
+    let bare = Event { id_scheme: None, retention_class: None, complete_before: None, ..bare };
     let mut record = bare.encode(RequestEncoding::Avro);
-    // Five nulls and another boolean follow it.
-    let boolean = record.len() - 7;
-    assert_eq!(record[boolean..], [1, 0, 0, 0, 0, 0, 0]);
+    // Six nulls and another boolean follow it.
+    let boolean = record.len() - 8;
+    assert_eq!(record[boolean..], [1, 0, 0, 0, 0, 0, 0, 0]);
     record[boolean] = 2;
     assert_eq!(code(record), ErrorCode::Undecodable, "neither of the two bytes of avro");
 }

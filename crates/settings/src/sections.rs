@@ -152,7 +152,8 @@ sections! {
         outputs: Outputs = Outputs::Cached;
         /// Where requests that overlap are modelled: how long a request may take and still be taken in the order of
         /// arrivals. Logs are written when requests end, so a record waits until its pool has one with an event time
-        /// that is later by this; 5m where it is left out. A request that took longer is taken as it comes, and
+        /// that is later by this, or until events say that they are complete before it (`complete_before`); 5m where
+        /// it is left out. A request that took longer is taken as it comes, and
         /// counted. Zero takes records in the order of the log. A pool holds none back before an event of its own
         /// states `duration_ms`.
         [results]

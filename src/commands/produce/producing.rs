@@ -253,18 +253,17 @@ pub fn message_of<'a>(row: &TraceRow<'a>) -> RequestMessage<'a> {
     RequestMessage {
         event_time: event.event_time.0,
         page_ids: event.page_ids,
-        pool: None,
         page_size: event.page_size.and_then(|size| i32::try_from(size.get()).ok()),
         output_page_ids: event.output_page_ids,
         input_tokens: number(event.input_tokens),
         output_tokens: number(event.output_tokens),
         duration_ms: number(event.duration_ms),
         scope: scope_name(event.scope, row.session),
-        request_id: None,
         ids_chained: event.ids_chained,
         cached_tokens: number(event.cached_tokens.stated()),
         labels: event.labels,
         cached_tokens_left_out: event.cached_tokens == CachedTokens::LeftOut,
+        ..RequestMessage::default()
     }
 }
 

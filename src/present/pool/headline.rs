@@ -117,6 +117,7 @@ fn from_recommendation(pool: &PoolReport<'_>, entry: &Recommendation) -> Headlin
     let apart =
         pool.replicas.as_ref().map(|replicas| replicas.apart(entry.coverage, pool.estimate.page_bytes));
     let mut further: Vec<_> = apart.into_iter().collect();
+    further.extend(held(pool, entry));
     further.push(hits(pool, &answer));
     further.extend(certainty::sentences(pool));
     further.extend(traffic::sentences(pool));
@@ -174,14 +175,14 @@ fn verdict(pool: &PoolReport<'_>, entry: &Recommendation, answer: &Answer) -> Op
     let within = several.map_or_else(String::new, |count| format!(" in {} replicas", words::integer(count)));
     let have = format!("{} provisioned{within}", size(held));
     let routed = pool.replicas.as_ref().and_then(|replicas| replicas.routed_pages(entry.coverage));
-    Some(match answer.pages {
+    Some(match entry.to_hold() {
         None if answer.status == RecommendationStatus::TooFew => {
             format!("Of {have}, it is not known yet whether it is enough.")
         }
         None => format!("Of {have}, it is not known whether it is enough: more is needed than was tracked."),
         Some(needed) if needed > held => {
             let (word, needed_words) = within_doubt(pool, entry, held);
-            format!("Too small{word}: {needed_words} needed, {have}, {} short.", size(needed - held))
+            format!("Too small{word}: {needed_words}, {have}, {} short.", size(needed - held))
         }
         Some(_) if pool.caveats.doubt.is_some() => {
             let doubt = pool.caveats.doubt.as_deref().unwrap_or_default();
@@ -201,18 +202,38 @@ fn verdict(pool: &PoolReport<'_>, entry: &Recommendation, answer: &Answer) -> Op
             ),
         },
         Some(_) => {
-            let (word, needed) = within_doubt(pool, entry, held);
-            format!("Large enough{word}: {needed} needed, {have}.")
+            let (word, needed_words) = within_doubt(pool, entry, held);
+            format!("Large enough{word}: {needed_words}, {have}.")
         }
     })
 }
 
-/// What is said where what is provisioned lies within the interval, and the size that is needed.
-fn within_doubt(pool: &PoolReport<'_>, entry: &Recommendation, held: u64) -> (&'static str, String) {
+/// What is said where what is provisioned lies within the interval, and that so much is needed.
+fn within_doubt(pool: &PoolReport<'_>, entry: &Recommendation, provisioned: u64) -> (&'static str, String) {
+    let page_bytes = pool.estimate.page_bytes;
+    if let Some((held, now)) = held_above(entry) {
+        let now = now.map_or_else(|| "unknown".to_owned(), |now| words::capacity(now, page_bytes));
+        return ("", format!("{} needed as held (now {now})", words::capacity(held, page_bytes)));
+    }
     let pages = entry.so_far().unwrap_or_default();
-    let ends = certainty::ends(entry).filter(|(low, high)| (*low..*high).contains(&held));
+    let ends = certainty::ends(entry).filter(|(low, high)| (*low..*high).contains(&provisioned));
     let word = if ends.is_some() { " by the figure, not beyond its doubt" } else { "" };
-    (word, words::capacity_between(pages, ends, pool.estimate.page_bytes))
+    (word, format!("{} needed", words::capacity_between(pages, ends, page_bytes)))
+}
+
+/// What is held where an earlier window asked for more than this one, and what this one asks for.
+fn held_above(entry: &Recommendation) -> Option<(u64, Option<u64>)> {
+    let held = entry.held_pages.filter(|held| Some(*held) > entry.pages)?;
+    Some((held, entry.pages))
+}
+
+/// The size to buy by, where it is not that of the window.
+fn held(pool: &PoolReport<'_>, entry: &Recommendation) -> Option<String> {
+    let (held, _) = held_above(entry)?;
+    Some(format!(
+        "{} to hold: an earlier window needed as much, and no row of plan.hold steps (a day by default) asked for less.",
+        words::capacity(held, pool.estimate.page_bytes)
+    ))
 }
 
 /// That the recommended requirement itself still moves.

@@ -141,7 +141,7 @@ impl EstimateTable {
     fn comparison(&self, estimate: &Estimate) -> Option<String> {
         let page_bytes = estimate.page_bytes;
         let held = self.provisioned.of(&estimate.pool)?.pages(page_bytes.map(PageBytes))?;
-        let needed = estimate.recommendation()?.pages?;
+        let needed = estimate.recommendation()?.to_hold()?;
         let verdict = if needed > held.0 { "too small" } else { "enough" };
         Some(format!("{} of {}, {verdict}", capacity(needed, page_bytes), capacity(held.0, page_bytes)))
     }

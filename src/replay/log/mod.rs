@@ -403,6 +403,7 @@ impl RequestLog {
             duration_ms: request.duration_ms,
             cached_tokens: request.cached_tokens,
             labels: request.labels.each_ref().map(|name| self.names.get(*name)),
+            ..RequestEvent::default()
         };
         TraceRow {
             event,

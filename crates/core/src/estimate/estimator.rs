@@ -70,9 +70,17 @@ pub struct PoolFigures<'a> {
     pub observers: Option<&'a Observers>,
 }
 
-/// What one window requires: its distribution, one entry per target ratio; the same as trends follow it; and what it
-/// adds to what they know.
-pub type WindowReading = (Vec<RequiredCapacity>, Requirements, Evidence);
+/// What one window requires and recommends, before trends say whether it has settled.
+pub struct WindowReading {
+    /// Its distribution, one entry per target ratio.
+    required: Vec<RequiredCapacity>,
+    in_flight: Option<InFlightFigures>,
+    recommended: Vec<Recommendation>,
+    /// The same as trends follow it.
+    pub asked: Requirements,
+    /// What it adds to what they know.
+    pub evidence: Evidence,
+}
 
 impl PoolFigures<'_> {
     /// What one window of this pool requires.
@@ -85,7 +93,11 @@ impl PoolFigures<'_> {
             true => self.room_beyond(&window.tally, tiers.first().copied().flatten()),
             false => pinned(&window.tally),
         };
-        let asked = Requirements { covering, tiers, pinned };
+        let in_flight = self.in_flight(&window.tally, &required);
+        let act_on = self.config.window_to_act_on() == Some(kind);
+        let recommended = self.recommended(&window.tally, &required, in_flight.as_ref(), act_on);
+        let to_act_on = recommended.iter().find(|entry| entry.act_on).and_then(|entry| entry.pages);
+        let asked = Requirements { covering, tiers, pinned, to_act_on: to_act_on.map(PageCount) };
         let evidence = Evidence {
             requests: window.tally.requests,
             accepted_requests: self.accepted_requests,
@@ -94,7 +106,7 @@ impl PoolFigures<'_> {
             warm_up: self.is_warming_up(kind, window),
             is_timed: true,
         };
-        (required, asked, evidence)
+        WindowReading { required, in_flight, recommended, asked, evidence }
     }
 
     /// The estimate for one window of this pool, with what it requires and where the trends stand then.
@@ -103,17 +115,16 @@ impl PoolFigures<'_> {
         kind: WindowKind,
         window: &Window<'_>,
         status: Status,
-        (required, asked, evidence): WindowReading,
+        mut reading: WindowReading,
         standing: &Standing,
     ) -> Estimate {
+        reading.judge(standing, self.page_bytes);
+        let WindowReading { required, in_flight, mut recommended, asked, evidence } = reading;
         let tally = &window.tally;
         let plan = self.plan(tally, &asked, standing);
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         let act_on = self.config.window_to_act_on() == Some(kind);
         let sample_error = self.largest_error(&required);
-        let in_flight = self.in_flight(tally, &required);
-        let required = judged(required, standing);
-        let mut recommended = self.recommended(tally, &required, in_flight.as_ref(), act_on);
         let counted = self.counted(tally, accumulated, &recommended);
         recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
         let capacities = self.capacities(tally, accumulated);
@@ -444,11 +455,18 @@ fn pinned(tally: &Tally) -> Option<PageCount> {
     (most != BEYOND).then_some(PageCount(most))
 }
 
-/// Requirements with the verdict on each.
-fn judged(mut required: Vec<RequiredCapacity>, standing: &Standing) -> Vec<RequiredCapacity> {
-    let entries = required.iter_mut().flat_map(|required| &mut required.coverage);
-    for (entry, verdict) in entries.zip(&standing.covering) {
-        (entry.convergence, entry.growth_per_window) = (verdict.status, verdict.growth_per_window);
+impl WindowReading {
+    /// Takes in where the trends stand.
+    fn judge(&mut self, standing: &Standing, page_bytes: Option<PageBytes>) {
+        let entries = self.required.iter_mut().flat_map(|required| &mut required.coverage);
+        for ((entry, own), verdict) in entries.zip(&mut self.recommended).zip(&standing.covering) {
+            (entry.convergence, entry.growth_per_window) = (verdict.status, verdict.growth_per_window);
+            (own.convergence, own.growth_per_window) = (verdict.status, verdict.growth_per_window);
+        }
+        if let Some(to_act_on) = self.recommended.iter_mut().find(|entry| entry.act_on) {
+            // A window that is still open may ask for more already.
+            let held = standing.held.map(|held| held.max(PageCount(to_act_on.pages.unwrap_or(0))));
+            to_act_on.hold(held, page_bytes);
+        }
     }
-    required
 }

@@ -50,8 +50,8 @@ impl<'a> ShownEstimates<'a> {
         let reading = self.figures.reading(kind, window);
         let (status, standing) = match &mut self.trends {
             Trends::Closed(trends) => {
-                let (_, asked, evidence) = &reading;
-                let standing = trends.get_mut(order).map(|trend| trend.observe(asked, evidence));
+                let observe = |trend: &mut Trend| trend.observe(&reading.asked, &reading.evidence);
+                let standing = trends.get_mut(order).map(observe);
                 (Status::Final, standing)
             }
             Trends::Open(trends) => (Status::Provisional, trends.get(order).map(|trend| trend.unchanged())),
@@ -67,8 +67,8 @@ impl<'a> ShownEstimates<'a> {
         if let Trends::Closed(trends) = &mut self.trends
             && let Some(trend) = trends.get_mut(order)
         {
-            let (_, asked, evidence) = self.figures.reading(kind, window);
-            trend.observe(&asked, &Evidence { is_timed: false, ..evidence });
+            let reading = self.figures.reading(kind, window);
+            trend.observe(&reading.asked, &Evidence { is_timed: false, ..reading.evidence });
         }
     }
 

@@ -73,6 +73,8 @@ pub struct RequestEvent<'a> {
     pub output_tokens: Option<u64>,
     /// From arrival to last token, in milliseconds, where the log says.
     pub duration_ms: Option<u64>,
+    /// Before this arrival all requests of its replica are in the log; absent where whoever writes it does not say.
+    pub complete_before: Option<EventTime>,
     /// Prompt tokens that the serving engine says came from its cache.
     pub cached_tokens: CachedTokens,
     /// Which cache served the request, on whose behalf.

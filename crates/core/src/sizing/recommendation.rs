@@ -66,6 +66,14 @@ pub struct Recommendation {
     pub pages: Option<u64>,
     /// The same in bytes, where a cost per token is configured.
     pub bytes: Option<u64>,
+    /// What to hold while `pages` moves with the hour: it rises with `pages` at once, and falls to the most of
+    /// `plan.hold` steps in a row that ask for less ([`Hysteresis`](super::tiers::Hysteresis)). Of the entry to act on
+    /// alone, and in a service alone; it stays where a window has no number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_pages: Option<u64>,
+    /// The same in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_bytes: Option<u64>,
     /// What the hits require; absent beyond the tracked bound.
     pub required_pages: Option<u64>,
     /// Room for the pages that requests in flight hold, beyond that; absent where the log says no durations, and
@@ -161,6 +169,8 @@ impl RecommendationBasis<'_> {
             status,
             pages,
             bytes: pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0),
+            held_pages: None,
+            held_bytes: None,
             required_pages: own.pages,
             in_flight_pages: room.flatten(),
             hit_rate: None,
@@ -211,6 +221,17 @@ pub fn with_room(required: Option<u64>, in_flight: Option<u64>) -> Option<u64> {
 }
 
 impl Recommendation {
+    /// Takes in what is held of it.
+    pub fn hold(&mut self, held: Option<PageCount>, page_bytes: Option<PageBytes>) {
+        self.held_pages = held.map(|held| held.0);
+        self.held_bytes = held.zip(page_bytes).map(|(held, page)| held.bytes(page).0);
+    }
+
+    /// What to have by it: what is held, where that is more.
+    pub fn to_hold(&self) -> Option<u64> {
+        self.held_pages.max(self.pages)
+    }
+
     /// Takes in how certain it is.
     pub fn take_interval(&mut self, found: &Interval) {
         (self.low, self.high, self.interval_status) = (found.low, found.high, Some(found.standing));

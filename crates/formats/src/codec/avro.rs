@@ -95,6 +95,7 @@ fn read_fields<'a>(
         ids_chained: cursor.boolean()?,
         cached_tokens: cursor.nullable(Cursor::long)?,
         cached_tokens_left_out: cursor.boolean()?,
+        complete_before: cursor.nullable(Cursor::long)?,
         labels: labels(&mut cursor)?,
     };
     match cursor.remaining() {
@@ -178,6 +179,7 @@ pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut 
     out.push(u8::from(message.ids_chained));
     put_nullable(out, message.cached_tokens, put_long);
     out.push(u8::from(message.cached_tokens_left_out));
+    put_nullable(out, message.complete_before, put_long);
     for label in Label::ALL {
         put_nullable(out, message.labels.get(label).copied(), put_text);
     }

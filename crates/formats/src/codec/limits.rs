@@ -107,6 +107,9 @@ impl DecodeLimits {
     ) -> Result<Decoded<'a>, DecodeError> {
         self.check_pages(message.page_ids.len().saturating_add(message.output_page_ids.len()))?;
         let event_time = self.event_time(message.event_time)?;
+        let duration_ms = count("duration_ms", message.duration_ms)?;
+        // Nobody knows at the end of a request what arrives after it.
+        let end = event_time.0.saturating_add(message.duration_ms.unwrap_or(0));
         let page_size = message.page_size.map(|tokens| self.page_size(tokens)).transpose()?;
         let event = RequestEvent {
             event_time,
@@ -118,7 +121,8 @@ impl DecodeLimits {
             tokens_behind: PageIds::EMPTY,
             input_tokens: count("input_tokens", message.input_tokens)?,
             output_tokens: count("output_tokens", message.output_tokens)?,
-            duration_ms: count("duration_ms", message.duration_ms)?,
+            duration_ms,
+            complete_before: message.complete_before.map(|before| EventTime(before.min(end))),
             cached_tokens: cached_tokens(&message)?,
             labels: self.labels(message.labels)?,
         };

@@ -51,6 +51,9 @@ pub struct RequestMessage<'a> {
     /// Whether the log has a usage that leaves the cached tokens out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cached_tokens_left_out: bool,
+    /// Before this arrival all requests of its replica are in the log, in milliseconds like `event_time`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complete_before: Option<i64>,
     /// Which cache served the request, on whose behalf.
     #[serde(flatten, serialize_with = "write_labels")]
     pub labels: Labels<&'a str>,

@@ -13,19 +13,11 @@ use std::fmt;
 /// The fields of one event, taken out of apache-avro's tree of values; ids packed.
 #[derive(Default)]
 pub(super) struct ResolvedEvent {
-    event_time: i64,
+    /// Without ids and labels, which it would borrow.
+    message: RequestMessage<'static>,
     page_ids: Vec<u8>,
-    pool: Option<String>,
-    page_size: Option<i32>,
     output_page_ids: Vec<u8>,
-    input_tokens: Option<i64>,
-    output_tokens: Option<i64>,
-    duration_ms: Option<i64>,
-    scope: Option<String>,
-    ids_chained: bool,
-    cached_tokens: Option<i64>,
     labels: Labels<String>,
-    cached_tokens_left_out: bool,
 }
 
 impl fmt::Debug for ResolvedEvent {
@@ -41,21 +33,23 @@ impl ResolvedEvent {
     pub(super) fn take(value: Value) -> Option<Self> {
         let Value::Record(fields) = value else { return None };
         let mut owned = Self::default();
+        let message = &mut owned.message;
         for (name, value) in fields {
             let value = if let Value::Union(_, inner) = value { *inner } else { value };
             match name.as_str() {
-                "event_time" => owned.event_time = long(value)??,
+                "event_time" => message.event_time = long(value)??,
                 "page_ids" => owned.page_ids = packed(value)?,
-                "pool" => owned.pool = text(value)?,
-                "page_size" => owned.page_size = int(value)?,
+                "pool" => message.pool = text(value)?.map(Cow::Owned),
+                "page_size" => message.page_size = int(value)?,
                 "output_page_ids" => owned.output_page_ids = packed(value)?,
-                "input_tokens" => owned.input_tokens = long(value)?,
-                "output_tokens" => owned.output_tokens = long(value)?,
-                "duration_ms" => owned.duration_ms = long(value)?,
-                "scope" => owned.scope = text(value)?,
-                "ids_chained" => owned.ids_chained = flag(value)?,
-                "cached_tokens" => owned.cached_tokens = long(value)?,
-                "cached_tokens_left_out" => owned.cached_tokens_left_out = flag(value)?,
+                "input_tokens" => message.input_tokens = long(value)?,
+                "output_tokens" => message.output_tokens = long(value)?,
+                "duration_ms" => message.duration_ms = long(value)?,
+                "scope" => message.scope = text(value)?.map(Cow::Owned),
+                "ids_chained" => message.ids_chained = flag(value)?,
+                "cached_tokens" => message.cached_tokens = long(value)?,
+                "cached_tokens_left_out" => message.cached_tokens_left_out = flag(value)?,
+                "complete_before" => message.complete_before = long(value)?,
                 field => {
                     if let Some(label) = Label::of_field(field) {
                         owned.labels.set(label, text(value)?);
@@ -69,20 +63,10 @@ impl ResolvedEvent {
     /// The event as a message that borrows from this.
     pub(super) fn message(&self) -> Result<RequestMessage<'_>, DecodeError> {
         Ok(RequestMessage {
-            event_time: self.event_time,
             page_ids: page_ids(&self.page_ids)?,
-            pool: self.pool.as_deref().map(Cow::Borrowed),
-            page_size: self.page_size,
             output_page_ids: page_ids(&self.output_page_ids)?,
-            input_tokens: self.input_tokens,
-            output_tokens: self.output_tokens,
-            duration_ms: self.duration_ms,
-            scope: self.scope.as_deref().map(Cow::Borrowed),
-            request_id: None,
-            ids_chained: self.ids_chained,
-            cached_tokens: self.cached_tokens,
             labels: self.labels.each_ref().map(String::as_str),
-            cached_tokens_left_out: self.cached_tokens_left_out,
+            ..self.message.clone()
         })
     }
 }

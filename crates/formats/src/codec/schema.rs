@@ -23,12 +23,12 @@ pub(super) const SINGLE_OBJECT_HEADER: usize = 10;
 ///
 /// Frozen: `avro.rs` reads exactly this schema's layout. A changed schema gets a constant, a reader and a fixture of
 /// its own alongside this one.
-pub const REQUEST_EVENT_V1: [u8; 8] = [0xd2, 0xc9, 0x02, 0xd0, 0xd4, 0xd6, 0x9a, 0x08];
+pub const REQUEST_EVENT_V1: [u8; 8] = [0x3c, 0x07, 0xb0, 0x1f, 0x33, 0x67, 0xc8, 0x83];
 
 /// The same schema as apache-avro for Rust (to 0.22 at least) fingerprints it: its canonical form
 /// keeps a primitive with a logical type as `{"type":"long"}` where the specification, and with it
 /// Java and Python, writes `"long"`. Read so that Rust producers need not know; never written.
-pub const REQUEST_EVENT_V1_RUST: [u8; 8] = [0xe5, 0xfc, 0xd1, 0x40, 0xd6, 0x95, 0x5e, 0x0d];
+pub const REQUEST_EVENT_V1_RUST: [u8; 8] = [0xfb, 0xff, 0x0d, 0x31, 0xcf, 0x8c, 0x91, 0xb3];
 
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the raw request.
 pub const RAW_REQUEST_V1: [u8; 8] = [0x41, 0xf0, 0x31, 0x41, 0xa8, 0x42, 0xa0, 0xd2];
@@ -37,7 +37,7 @@ pub const RAW_REQUEST_V1: [u8; 8] = [0x41, 0xf0, 0x31, 0x41, 0xa8, 0x42, 0xa0, 0
 pub const RAW_REQUEST_V1_RUST: [u8; 8] = [0xc9, 0x8b, 0xc8, 0x7f, 0x20, 0x8b, 0x4a, 0xaf];
 
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
-pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x6b, 0xca, 0x80, 0x05, 0x01, 0x8e, 0x8b, 0x35];
+pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0xb3, 0xe9, 0xce, 0xe2, 0xb9, 0x05, 0x23, 0xac];
 
 /// The most that apache-avro may allocate for one value, array or container block, in bytes.
 ///

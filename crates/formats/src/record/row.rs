@@ -273,6 +273,7 @@ impl RowBatch {
                 duration_ms: draft.duration_ms,
                 cached_tokens: draft.cached_tokens,
                 labels: draft.labels.each_ref().map(|name| &self.text[name.clone()]),
+                ..RequestEvent::default()
             },
             cache_writes: draft.cache_writes,
             session: draft.session.clone().map(|session| &self.text[session]),

@@ -10,7 +10,9 @@ use super::refusals::RefusedRecord;
 use super::{PartitionTask, TaskConfig, TaskError};
 use kvset_core::pool::set::{
     ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, PoolClock, PoolConfigs, PoolRecord, RecordTurn,
+    WriterWord,
 };
+use kvset_core::request::labels::Label;
 use kvset_core::units::Offset;
 use kvset_core::units::heap::HeapBytes;
 use kvset_formats::codec::{
@@ -224,7 +226,10 @@ impl PartitionTask {
         if let Some(arrivals) = &mut self.arrivals {
             let place = ArrivalPlace { event_time: event.event_time, offset: Offset(record.offset) };
             let bound = hold_back_ms(&self.config.pools, pool);
-            match arrivals.queue.observe(pool, place, event.duration_ms.is_some(), bound) {
+            let replica = event.labels.get(Label::Replica).copied();
+            let word =
+                WriterWord { writer: replica.unwrap_or_default(), complete_before: event.complete_before };
+            match arrivals.queue.observe(pool, place, (event.duration_ms.is_some(), word), bound) {
                 RecordTurn::Later => {
                     arrivals.queue.push(place, DelayedRecord::of(record, packed));
                     return Ok(Receipt::Waits);

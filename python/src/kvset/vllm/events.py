@@ -19,7 +19,7 @@ def event_of(finished: Finished, settings: Settings, page_size: int, id_scheme: 
     """The event of a request. `page_size` is what one of the engine's hashes covers, in tokens; `id_scheme` how they are made.
 
     `event_time` is the moment of the look-up, which is what the order of a cache depends on; `queue_ms` is how long the request
-    had waited for it. `duration_ms` lasts to its finish, when its pages become free. `cached_tokens` is what the usage of the
+    had waited for it. `complete_before`: of what was looked up before then every event stands in front of this one. `duration_ms` lasts to its finish, when its pages become free. `cached_tokens` is what the usage of the
     response says; `external_cached_tokens` of these came from a tier below.
 
     Raises UnknownPages.
@@ -36,6 +36,7 @@ def event_of(finished: Finished, settings: Settings, page_size: int, id_scheme: 
         "output_tokens": finished.output_tokens,
         "duration_ms": finished.finish_ms - followed.lookup_ms,
         "queue_ms": followed.queue_ms,
+        "complete_before": finished.complete_before,
         "cached_tokens": followed.own_tokens + followed.below_tokens,
         "page_ids": prompt,
     }

@@ -33,6 +33,8 @@ class Finished:
     output_tokens: int
     followed: Followed
     finish_ms: int
+    complete_before: int
+    """The earliest look-up among those that have not finished: what was looked up before has its event."""
     tenant: str | None
     """Who asked, in clear; it leaves the process as a hash only."""
     request_id: str | None
@@ -61,6 +63,8 @@ class Tracker:
             return
         if followed is None and len(self._followed) >= MOST_FOLLOWED:
             raise OverflowError("more requests are followed than an engine can run")
+        # Those that are followed stay in the order of their look-ups.
+        self._followed.pop(request.request_id, None)
         queue_ms = max(0, int((seconds - request.arrival_time) * 1000))
         self._followed[request.request_id] = Followed(self._clock.looked_up(seconds), queue_ms, own_tokens)
 
@@ -82,12 +86,15 @@ class Tracker:
         followed = self._followed.pop(request.request_id, None)
         if followed is None or not followed.is_admitted:
             return None
+        finish_ms = self._clock.finished(seconds)
+        earliest = next(iter(self._followed.values()), None)
         return Finished(
             block_hashes=request.block_hashes,
             prompt_tokens=request.num_prompt_tokens,
             output_tokens=request.num_output_tokens,
             followed=followed,
-            finish_ms=self._clock.finished(seconds),
+            finish_ms=finish_ms,
+            complete_before=finish_ms if earliest is None else earliest.lookup_ms,
             tenant=self._tenant(request),
             request_id=request.request_id if self._settings.request_ids else None,
         )

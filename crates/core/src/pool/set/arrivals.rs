@@ -3,7 +3,8 @@
 //! An engine looks a request up when it arrives, and logs are written when requests end: a long request stands behind
 //! short ones that arrived later. So a pool whose events state durations takes a record only once no record can
 //! follow that arrived earlier and took no longer than a bound: when a record of the pool has an event time that is
-//! later by the bound. Of two that arrived in one millisecond the first of the log goes first.
+//! later by the bound, or the pool's [writers](super::writers) say so. Of two that arrived in one millisecond the first
+//! of the log goes first.
 //!
 //! Each pool has a [clock](super::clock) of its own here, too. A pool that has fallen silent is taken to reach the
 //! times of its waiting records as the log's time goes on, by the rule that closes the windows of idle pools.
@@ -11,6 +12,7 @@
 //! Everything is a function of the records in the order of the log.
 
 use super::clock::{ClockRules, LogTime, PoolClock};
+use super::writers::{WriterWord, Writers};
 use crate::units::heap::HeapBytes;
 use crate::units::{EventTime, Offset};
 use serde::{Deserialize, Serialize};
@@ -64,6 +66,7 @@ struct PoolArrivals<T> {
     /// Its watermark stays behind its latest event time by the bound.
     clock: PoolClock,
     rules: ClockRules,
+    writers: Writers,
     /// Whether an event has stated its duration: from then on records wait.
     has_durations: bool,
     /// The last record that waited and was taken.
@@ -116,6 +119,7 @@ pub struct ArrivalsImage<T, N = Box<str>, C = PoolClock> {
 struct PoolArrivalsImage<T, N, C> {
     name: N,
     clock: C,
+    writers: Writers,
     has_durations: bool,
     taken: Option<ArrivalPlace>,
     /// In the order of arrivals.
@@ -150,14 +154,15 @@ impl<T: HeapBytes> ArrivalQueue<T> {
         }
     }
 
-    /// Takes in where a record of `pool` stands and says when it is to be taken. `hold_back_ms` is the pool's bound;
-    /// absent where it takes records in the order of the log. Afterwards, what is [due](ArrivalQueue::pop_due) is to
+    /// Takes in where a record of `pool` stands, whether it states its duration and what its writer says, and says when
+    /// it is to be taken. `hold_back_ms` is the pool's bound; absent where it takes records in the order of the log.
+    /// Afterwards, what is [due](ArrivalQueue::pop_due) is to
     /// be taken.
     pub fn observe(
         &mut self,
         pool: &str,
         place: ArrivalPlace,
-        has_duration: bool,
+        (has_duration, word): (bool, WriterWord<'_>),
         hold_back_ms: Option<u64>,
     ) -> RecordTurn {
         let index = match self.pools.get(pool) {
@@ -168,6 +173,10 @@ impl<T: HeapBytes> ArrivalQueue<T> {
         let own = &mut self.arrivals[index];
         self.now = own.clock.observe(place.event_time, &own.rules, self.now);
         own.has_durations |= has_duration && hold_back_ms.is_some();
+        let complete = own.writers.observe(word, place.event_time, own.clock.own_watermark(&own.rules));
+        if let Some(EventTime(before)) = complete {
+            own.clock.close_until(EventTime(before.saturating_sub(1)));
+        }
         let turn = match own.taken {
             _ if !own.has_durations => RecordTurn::AsItComes,
             Some(taken) if place < taken => {
@@ -229,6 +238,7 @@ impl<T: HeapBytes> ArrivalQueue<T> {
         let arrivals = PoolArrivals {
             clock,
             rules,
+            writers: Writers::default(),
             has_durations: false,
             taken: None,
             waiting: BTreeMap::new(),
@@ -296,9 +306,10 @@ impl<T: HeapBytes> ArrivalQueue<T> {
     /// The state as it stands.
     pub fn image(&self) -> ArrivalsImage<&T, &str, &PoolClock> {
         let pools = self.pools.iter().map(|(name, index)| {
-            let PoolArrivals { clock, has_durations, taken, waiting, .. } = &self.arrivals[*index];
+            let PoolArrivals { clock, writers, has_durations, taken, waiting, .. } = &self.arrivals[*index];
             let waiting = waiting.iter().map(|(place, record)| (*place, record)).collect();
-            PoolArrivalsImage { name: &**name, clock, has_durations: *has_durations, taken: *taken, waiting }
+            let (writers, has_durations, taken) = (writers.clone(), *has_durations, *taken);
+            PoolArrivalsImage { name: &**name, clock, writers, has_durations, taken, waiting }
         });
         ArrivalsImage { now: self.now, pools: pools.collect() }
     }
@@ -312,7 +323,7 @@ impl<T: HeapBytes> ArrivalQueue<T> {
     ) -> Option<Self> {
         let in_order = image.pools.is_sorted_by(|one, next| one.name < next.name);
         let mut queue = Self { now: image.now, ..Self::new(limits) };
-        for PoolArrivalsImage { name, clock, has_durations, taken, waiting } in image.pools {
+        for PoolArrivalsImage { name, clock, writers, has_durations, taken, waiting } in image.pools {
             let places = || waiting.iter().map(|(place, _)| *place);
             let first = places().next();
             let is_sound = clock.is_sound(queue.now)
@@ -326,7 +337,7 @@ impl<T: HeapBytes> ArrivalQueue<T> {
             queue.records += waiting.len();
             queue.bytes += waiting.iter().map(|(_, record)| held_bytes(record)).sum::<u64>();
             let own = &mut queue.arrivals[index];
-            (own.clock, own.has_durations, own.taken) = (clock, has_durations, taken);
+            (own.clock, own.writers, own.has_durations, own.taken) = (clock, writers, has_durations, taken);
             own.waiting = waiting.into_iter().collect();
             queue.list(index);
         }

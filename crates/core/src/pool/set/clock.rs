@@ -183,7 +183,7 @@ impl PoolClock {
     }
 
     /// What the pool's own events say of its watermark.
-    fn own_watermark(&self, rules: &ClockRules) -> EventTime {
+    pub(super) fn own_watermark(&self, rules: &ClockRules) -> EventTime {
         EventTime(self.latest.0.saturating_sub(rules.lateness(self.disorder_ms)))
     }
 

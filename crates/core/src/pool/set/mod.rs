@@ -14,6 +14,7 @@ mod history;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod writers;
 
 pub use arrivals::{ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, RecordTurn};
 pub use clock::{ClockRules, LogTime, PoolClock};
@@ -21,6 +22,7 @@ pub use configs::PoolConfigs;
 pub use forgotten::Forgotten;
 pub use history::PoolHistory;
 pub use timeline::Timeline;
+pub use writers::WriterWord;
 
 use crate::engines::bank::Lane;
 use crate::engines::one_pass::EngineRange;

@@ -3,6 +3,7 @@
 use super::super::*;
 use crate::sizing::tiers::{Convergence, Hysteresis, Purchase, Settled};
 use crate::units::PageCount;
+use crate::units::ratio::Ratio;
 use proptest::prelude::*;
 
 /// Feeds what the estimates ask for to trackers of their own and compares the verdicts. `accepted` is the number of
@@ -17,6 +18,7 @@ pub(super) fn trends_follow_the_estimates(
         let mut settling = vec![Convergence::new(rules.converged_over, rules.tolerance); 15];
         let mut last: Option<(u64, i64)> = None;
         let mut held = vec![Hysteresis::new(rules.min_change, rules.hold); config.tiers.len()];
+        let mut to_act_on = Hysteresis::new(Ratio::per_mille(0), rules.hold);
         for estimate in estimates.iter().filter(|estimate| estimate.window == *kind) {
             let now = (accepted(estimate.next_offset), estimate.end_ms);
             let new = config.min_requests.div_ceil(u64::from(rules.converged_over));
@@ -36,6 +38,14 @@ pub(super) fn trends_follow_the_estimates(
                 prop_assert_eq!(verdict.status, entry.convergence);
                 prop_assert_eq!(verdict.growth_per_window, entry.growth_per_window);
                 prop_assert_eq!(verdict.steps, estimate.trend_windows);
+            }
+            if let Some(entry) = estimate.recommended.iter().find(|entry| entry.act_on) {
+                let pages = entry.pages.map(PageCount);
+                match is_step {
+                    true => drop(to_act_on.observe(pages, estimate.warm_up)),
+                    false => to_act_on.raise(pages),
+                }
+                prop_assert_eq!(to_act_on.current().map(|pages| pages.0), entry.held_pages);
             }
             let tiers = estimate.plan.iter().flat_map(|plan| &plan.tiers);
             for (tracker, (tier, spec)) in held.iter_mut().zip(tiers.zip(&config.tiers)) {
@@ -63,6 +73,7 @@ pub(super) fn without_trend(estimate: &Estimate) -> Estimate {
     }
     for entry in &mut bare.recommended {
         (entry.convergence, entry.growth_per_window) = (Settled::NotConverged, None);
+        entry.hold(None, None);
     }
     if let Some(plan) = &mut bare.plan {
         plan.recommended_cost = None;

@@ -60,6 +60,17 @@ impl Hysteresis {
         (self.current, self.current != before)
     }
 
+    /// Takes the requirement of a window that is no step: a larger one at once, and no row of smaller ones ends below
+    /// it.
+    pub fn raise(&mut self, required: Option<PageCount>) {
+        let Some(required) = required else { return };
+        match &mut self.row {
+            _ if Some(required) > self.current => self.take(required),
+            Some((false, _, largest)) => *largest = required.max(*largest),
+            _ => {}
+        }
+    }
+
     fn weigh(&mut self, required: PageCount, current: PageCount, warm_up: bool) {
         let larger = match required.cmp(&current) {
             Ordering::Less if warm_up => return,
@@ -79,5 +90,39 @@ impl Hysteresis {
     fn take(&mut self, pages: PageCount) {
         self.current = Some(pages);
         self.row = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HOLD: usize = 4;
+
+    proptest! {
+        /// What the example consumer resized by swung from 54 to 284 GB within a day.
+        #[test]
+        fn what_is_held_is_no_less_than_any_window_of_the_last_steps_and_soon_no_more(
+            windows in prop::collection::vec((any::<bool>(), 1u64..100), 1..200),
+        ) {
+            let mut held = Hysteresis::new(Ratio::per_mille(0), HOLD as u32);
+            // What the windows asked for, by the number of steps before.
+            let mut asked = vec![Vec::new()];
+            for (is_step, pages) in windows {
+                let required = Some(PageCount(pages));
+                if is_step {
+                    asked.push(Vec::new());
+                    held.observe(required, false);
+                } else {
+                    held.raise(required);
+                }
+                asked.last_mut().expect("one").push(pages);
+                let most_of = |steps: usize| asked.iter().rev().take(steps).flatten().copied().max();
+                let now = held.current().map(|pages| pages.0);
+                prop_assert!(now >= most_of(HOLD - 1), "{:?} of {:?}", now, asked);
+                prop_assert!(now <= most_of(2 * HOLD + 1), "{:?} of {:?}", now, asked);
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use super::hysteresis::Hysteresis;
 use super::steps::{Evidence, Steps};
 use crate::units::PageCount;
 use crate::units::heap::heap_bytes;
+use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 
 /// The trends of the requirements of one kind of window.
@@ -19,9 +20,11 @@ pub struct Trend {
     tiers: Vec<(Convergence, Hysteresis)>,
     /// Of the pages that requests in flight pin.
     pinned: Hysteresis,
+    /// Of the recommended capacity to act on.
+    held: Hysteresis,
 }
 
-heap_bytes!(Trend { requirements, tiers; steps, pinned });
+heap_bytes!(Trend { requirements, tiers; steps, pinned, held });
 
 /// What one window asks for, in the order of the configuration; `None` beyond the tracked bound.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,6 +35,8 @@ pub struct Requirements {
     pub tiers: Vec<Option<PageCount>>,
     /// Room for the pages that requests in flight pin; zero where the log has no durations.
     pub pinned: Option<PageCount>,
+    /// The recommended capacity at the coverage to act on.
+    pub to_act_on: Option<PageCount>,
 }
 
 /// Where the trends stand, in the order of [`Requirements`].
@@ -44,6 +49,8 @@ pub struct Standing {
     pub tiers: Vec<(ConvergenceVerdict, (Option<PageCount>, bool))>,
     /// Room to leave for the pages that requests in flight pin, likewise.
     pub pinned: (Option<PageCount>, bool),
+    /// What is held of the recommended capacity to act on; absent as long as none was known.
+    pub held: Option<PageCount>,
 }
 
 impl Trend {
@@ -59,6 +66,7 @@ impl Trend {
             requirements: vec![convergence; requirements],
             tiers: vec![tier; tiers],
             pinned: hysteresis,
+            held: Hysteresis::new(Ratio::per_mille(0), rules.hold),
         }
     }
 
@@ -71,14 +79,21 @@ impl Trend {
             && self.requirements.iter().zip(&fresh.requirements).all(|(trend, fresh)| trend.is_like(fresh))
             && tiers.all(|(tier, fresh)| tier.0.is_like(&fresh.0) && tier.1.is_like(&fresh.1))
             && self.pinned.is_like(&fresh.pinned)
+            && self.held.is_like(&fresh.held)
     }
 
     /// Takes a closed window in, if it is new evidence, and says where things stand.
     pub fn observe(&mut self, asked: &Requirements, evidence: &Evidence) -> Standing {
-        if !self.steps.take(evidence) {
+        let (is_step, warm_up) = (self.steps.take(evidence), evidence.warm_up);
+        match is_step {
+            // Readings of a trace at even distances are no days.
+            _ if !evidence.is_timed => {}
+            true => drop(self.held.observe(asked.to_act_on, warm_up)),
+            false => self.held.raise(asked.to_act_on),
+        }
+        if !is_step {
             return self.unchanged();
         }
-        let warm_up = evidence.warm_up;
         let covering = self.requirements.iter_mut().zip(&asked.covering);
         let tiers = self.tiers.iter_mut().zip(&asked.tiers);
         let observe =
@@ -89,6 +104,7 @@ impl Trend {
             covering: covering.map(|(trend, required)| trend.observe(*required, warm_up)).collect(),
             tiers: tiers.map(observe).collect(),
             pinned: self.pinned.observe(asked.pinned, warm_up),
+            held: self.held.current(),
         }
     }
 
@@ -101,6 +117,7 @@ impl Trend {
             covering: self.requirements.iter().map(Convergence::verdict).collect(),
             tiers: self.tiers.iter().map(standing).collect(),
             pinned: (self.pinned.current(), false),
+            held: self.held.current(),
         }
     }
 }

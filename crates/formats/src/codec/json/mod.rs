@@ -34,6 +34,7 @@ enum KnownMember {
     IdsChained,
     CachedTokens,
     CachedTokensLeftOut,
+    CompleteBefore,
     Label(Label),
     Unknown,
 }
@@ -54,6 +55,7 @@ impl KnownMember {
             "ids_chained" => Self::IdsChained,
             "cached_tokens" => Self::CachedTokens,
             "cached_tokens_left_out" => Self::CachedTokensLeftOut,
+            "complete_before" => Self::CompleteBefore,
             _ => Label::of_field(name).map_or(Self::Unknown, Self::Label),
         }
     }
@@ -74,7 +76,8 @@ impl KnownMember {
             Self::IdsChained => 10,
             Self::CachedTokens => 11,
             Self::CachedTokensLeftOut => 12,
-            Self::Label(label) => 13 + label as u32,
+            Self::CompleteBefore => 13,
+            Self::Label(label) => 14 + label as u32,
             Self::Unknown => return true,
         };
         let before = *seen;
@@ -98,7 +101,51 @@ struct ScalarFields<'a> {
     ids_chained: Option<bool>,
     cached_tokens: Option<Lenient>,
     cached_tokens_left_out: Option<bool>,
+    complete_before: Option<JsonNumber>,
     labels: Labels<Cow<'a, str>>,
+}
+
+/// Where values come from, one after the other.
+trait ValueSource<'de> {
+    type Error;
+
+    fn next<T: Deserialize<'de>>(&mut self) -> Result<T, Self::Error>;
+}
+
+/// The values of a map that is read.
+struct MapValues<'m, A>(&'m mut A);
+
+impl<'de, A: MapAccess<'de>> ValueSource<'de> for MapValues<'_, A> {
+    type Error = A::Error;
+
+    fn next<T: Deserialize<'de>>(&mut self) -> Result<T, A::Error> {
+        self.0.next_value()
+    }
+}
+
+impl<'de> ScalarFields<'de> {
+    /// Takes the next value, which is that of this member. Ids are read in other ways.
+    fn take<V: ValueSource<'de>>(&mut self, member: KnownMember, values: &mut V) -> Result<(), V::Error> {
+        match member {
+            KnownMember::EventTime => self.event_time = values.next()?,
+            KnownMember::Pool => self.pool = values.next()?,
+            KnownMember::PageSize => self.page_size = values.next()?,
+            KnownMember::InputTokens => self.input_tokens = values.next()?,
+            KnownMember::OutputTokens => self.output_tokens = values.next()?,
+            KnownMember::DurationMs => self.duration_ms = values.next()?,
+            KnownMember::Scope => self.scope = values.next()?,
+            KnownMember::RequestId => self.request_id = values.next()?,
+            KnownMember::IdsChained => self.ids_chained = values.next()?,
+            KnownMember::CachedTokens => self.cached_tokens = values.next()?,
+            KnownMember::CachedTokensLeftOut => self.cached_tokens_left_out = values.next()?,
+            KnownMember::CompleteBefore => self.complete_before = values.next()?,
+            KnownMember::Label(label) => self.labels.set(label, values.next()?),
+            KnownMember::PageIds | KnownMember::OutputPageIds | KnownMember::Unknown => {
+                values.next::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A JSON number, distinguished from other types so that a wrong number gets its own error code.
@@ -223,25 +270,9 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
                 return Err(A::Error::custom("a field is given twice"));
             }
             match member {
-                KnownMember::EventTime => found.event_time = map.next_value()?,
                 KnownMember::PageIds => found.page_ids = map.next_value_seed(self.prompt_ids())?,
-                KnownMember::Pool => found.pool = map.next_value()?,
-                KnownMember::PageSize => found.page_size = map.next_value()?,
-                KnownMember::OutputPageIds => {
-                    map.next_value_seed(self.output_ids())?;
-                }
-                KnownMember::InputTokens => found.input_tokens = map.next_value()?,
-                KnownMember::OutputTokens => found.output_tokens = map.next_value()?,
-                KnownMember::DurationMs => found.duration_ms = map.next_value()?,
-                KnownMember::Scope => found.scope = map.next_value()?,
-                KnownMember::RequestId => found.request_id = map.next_value()?,
-                KnownMember::IdsChained => found.ids_chained = map.next_value()?,
-                KnownMember::CachedTokens => found.cached_tokens = map.next_value()?,
-                KnownMember::CachedTokensLeftOut => found.cached_tokens_left_out = map.next_value()?,
-                KnownMember::Label(label) => found.labels.set(label, map.next_value()?),
-                KnownMember::Unknown => {
-                    map.next_value::<IgnoredAny>()?;
-                }
+                KnownMember::OutputPageIds => drop(map.next_value_seed(self.output_ids())?),
+                member => found.take(member, &mut MapValues(&mut map))?,
             }
         }
         Ok(found)
@@ -376,6 +407,7 @@ pub(super) fn read<'a>(
         request_id: found.request_id,
         ids_chained: found.ids_chained.unwrap_or(false),
         cached_tokens: cached_tokens.transpose()?,
+        complete_before: whole("complete_before", found.complete_before)?,
         labels: kept(found.labels, labels),
         cached_tokens_left_out: found.cached_tokens_left_out.unwrap_or(false),
     })

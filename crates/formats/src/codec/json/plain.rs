@@ -7,9 +7,8 @@
 use super::super::avro::IdBuffers;
 use super::super::integers::{leading_signed_array, skip_space};
 use super::super::limits::DecodeLimits;
-use super::{KnownMember, ScalarFields, read_base64};
+use super::{KnownMember, ScalarFields, ValueSource, read_base64};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 /// Reads one object; nothing if it is not plain.
 pub(super) fn read<'a>(
@@ -30,26 +29,12 @@ pub(super) fn read<'a>(
         }
         rest = skip_space(skip_space(behind).strip_prefix(b":")?);
         match member {
-            KnownMember::EventTime => found.event_time = value(&mut rest)?,
             KnownMember::PageIds => {
                 rest = ids("page_ids", rest, limits, &mut buffers.prompt)?;
                 found.page_ids = true;
             }
-            KnownMember::Pool => found.pool = value(&mut rest)?,
-            KnownMember::PageSize => found.page_size = value(&mut rest)?,
             KnownMember::OutputPageIds => rest = ids("output_page_ids", rest, limits, &mut buffers.output)?,
-            KnownMember::InputTokens => found.input_tokens = value(&mut rest)?,
-            KnownMember::OutputTokens => found.output_tokens = value(&mut rest)?,
-            KnownMember::DurationMs => found.duration_ms = value(&mut rest)?,
-            KnownMember::Scope => found.scope = value(&mut rest)?,
-            KnownMember::RequestId => found.request_id = value(&mut rest)?,
-            KnownMember::IdsChained => found.ids_chained = value(&mut rest)?,
-            KnownMember::CachedTokens => found.cached_tokens = value(&mut rest)?,
-            KnownMember::CachedTokensLeftOut => found.cached_tokens_left_out = value(&mut rest)?,
-            KnownMember::Label(label) => found.labels.set(label, value(&mut rest)?),
-            KnownMember::Unknown => {
-                value::<IgnoredAny>(&mut rest)?;
-            }
+            member => found.take(member, &mut PlainValues(&mut rest)).ok()?,
         }
         rest = skip_space(rest);
         match rest.split_first()? {
@@ -68,13 +53,22 @@ fn plain_string(text: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(&text[..end]).ok()?, behind))
 }
 
-/// Takes the value that the text begins with off it.
-fn value<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> Option<T> {
-    let mut values = serde_json::Deserializer::from_slice(rest).into_iter();
-    let value = values.next()?.ok()?;
-    *rest = &rest[values.byte_offset()..];
-    Some(value)
+/// Takes the values that a text begins with off it.
+struct PlainValues<'r, 'a>(&'r mut &'a [u8]);
+
+impl<'a> ValueSource<'a> for PlainValues<'_, 'a> {
+    type Error = NotPlain;
+
+    fn next<T: Deserialize<'a>>(&mut self) -> Result<T, NotPlain> {
+        let mut values = serde_json::Deserializer::from_slice(self.0).into_iter();
+        let value = values.next().and_then(Result::ok).ok_or(NotPlain)?;
+        *self.0 = &self.0[values.byte_offset()..];
+        Ok(value)
+    }
 }
+
+/// The general parser is to say what is wrong.
+struct NotPlain;
 
 /// Reads ids, an array or packed, into a buffer; returns what follows them.
 fn ids<'a>(
@@ -85,7 +79,7 @@ fn ids<'a>(
 ) -> Option<&'a [u8]> {
     if text.starts_with(b"\"") {
         let mut rest = text;
-        let packed = value::<&str>(&mut rest)?;
+        let packed = PlainValues(&mut rest).next::<&str>().ok()?;
         return read_base64(field, packed, limits, buffer).is_ok().then_some(rest);
     }
     leading_signed_array(text, |id| {

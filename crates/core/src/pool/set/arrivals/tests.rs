@@ -32,7 +32,7 @@ type Taken = Vec<(Entry, i64, Option<RecordTurn>, bool)>;
 fn step(queue: &mut ArrivalQueue<Entry>, pool: u8, event_time: i64, offset: i64, taken: &mut Taken) {
     let place = ArrivalPlace { event_time: EventTime(event_time), offset: Offset(offset) };
     let entry = Entry { pool, place };
-    let turn = queue.observe(&name(pool), place, true, (pool != 3).then_some(BOUND));
+    let turn = queue.observe(&name(pool), place, (true, WriterWord::default()), (pool != 3).then_some(BOUND));
     match turn {
         RecordTurn::Later => queue.push(place, entry),
         now => taken.push((entry, offset, Some(now), false)),
@@ -77,7 +77,9 @@ fn a_pool_without_a_bound_or_without_durations_takes_records_as_they_come() {
     let mut queue = ArrivalQueue::<Entry>::new(LIMITS);
     let place =
         |event_time, offset| ArrivalPlace { event_time: EventTime(event_time), offset: Offset(offset) };
-    let mut turn = |time, offset, states| queue.observe("a", place(time, offset), states, Some(BOUND));
+    let mut turn = |time, offset, states| {
+        queue.observe("a", place(time, offset), (states, WriterWord::default()), Some(BOUND))
+    };
     assert_eq!(turn(500, 0, false), RecordTurn::AsItComes);
     assert_eq!(turn(400, 1, true), RecordTurn::Later, "from the first duration on");
     assert_eq!(turn(300, 2, false), RecordTurn::Later, "those without one, too");
@@ -162,4 +164,79 @@ proptest! {
         let bytes = |queue: &ArrivalQueue<Entry>| postcard::to_allocvec(&queue.image()).expect("bytes");
         prop_assert_eq!(bytes(&queue), bytes(&whole));
     }
+}
+
+/// A request of a replica: when it arrives, and how long it takes.
+#[derive(Debug, Clone, Copy)]
+struct Served {
+    replica: u8,
+    arrival: i64,
+    duration: i64,
+}
+
+impl Served {
+    fn end(&self) -> i64 {
+        self.arrival + self.duration
+    }
+}
+
+/// The log of engines that write each request at its end: replica, arrival, and before when the replica is complete.
+fn written(mut requests: Vec<Served>) -> Vec<(u8, i64, i64)> {
+    requests.sort_by_key(|request| (request.end(), request.arrival));
+    let complete = |at: usize| {
+        let own = requests[at + 1..].iter().filter(|later| later.replica == requests[at].replica);
+        own.map(|later| later.arrival).min().unwrap_or(i64::MAX).min(requests[at].end())
+    };
+    (0..requests.len()).map(|at| (requests[at].replica, requests[at].arrival, complete(at))).collect()
+}
+
+proptest! {
+    /// An estimate followed its requests after five minutes, though the engine had nothing in flight.
+    #[test]
+    fn where_writers_say_what_is_complete_nothing_waits_longer_nor_out_of_order(
+        requests in prop::collection::vec((0u8..3, 1i64..3000, 0i64..BOUND as i64), 1..60),
+    ) {
+        // Each replica was heard of, and none is silent for as long as the bound.
+        let bound = Some(10 * BOUND);
+        let first = (0..3).map(|replica| Served { replica, arrival: 0, duration: 0 });
+        let served = |(replica, arrival, duration)| Served { replica, arrival, duration };
+        let log = written(first.chain(requests.into_iter().map(served)).collect());
+        let (mut queue, mut taken) = (ArrivalQueue::new(LIMITS), Vec::new());
+        let mut complete = [0; 3];
+        for (offset, (replica, arrival, before)) in log.iter().enumerate() {
+            let place = ArrivalPlace { event_time: EventTime(*arrival), offset: Offset(offset as i64) };
+            let name = replica.to_string();
+            let word = WriterWord { writer: &name, complete_before: Some(EventTime(*before)) };
+            prop_assert_eq!(queue.observe("pool", place, (true, word), bound), RecordTurn::Later);
+            queue.push(place, Entry { pool: 0, place });
+            while let Some((entry, is_early)) = queue.pop_due() {
+                prop_assert!(!is_early);
+                taken.push(entry.place.event_time.0);
+            }
+            complete[usize::from(*replica)] = *before;
+            let waits = queue.records().map(|entry| entry.place.event_time.0).min();
+            let complete = complete.into_iter().min();
+            prop_assert!(offset < 3 || waits.is_none_or(|waits| Some(waits) >= complete), "{:?} {:?}", waits, complete);
+        }
+        prop_assert!(taken.is_sorted(), "{:?}", taken);
+    }
+}
+
+#[test]
+fn a_writer_that_does_not_say_or_falls_silent_leaves_the_bound() {
+    let mut queue: ArrivalQueue<Entry> = ArrivalQueue::new(LIMITS);
+    let mut due = |writer: &str, time, complete_before: Option<i64>| {
+        let place = ArrivalPlace { event_time: EventTime(time), offset: Offset(time) };
+        let word = WriterWord { writer, complete_before: complete_before.map(EventTime) };
+        queue.observe("pool", place, (true, word), Some(BOUND));
+        queue.push(place, Entry { pool: 0, place });
+        std::iter::from_fn(|| queue.pop_due()).map(|(entry, _)| entry.place.event_time.0).collect::<Vec<_>>()
+    };
+    assert_eq!(due("a", 10, Some(20)), [10]);
+    assert_eq!(due("b", 30, None), [0; 0], "nobody knows what b has in flight");
+    assert_eq!(due("a", 40, Some(1000)), [0; 0]);
+    assert_eq!(due("a", 1031, Some(1050)), [30, 40, 1031], "b was heard of longer ago than the bound");
+    assert_eq!(due("c", 1060, Some(1055)), [0; 0]);
+    assert_eq!(due("a", 2055, Some(2059)), [0; 0], "c has some in flight since 1055");
+    assert_eq!(due("a", 2061, Some(2062)), [1060, 2055, 2061]);
 }
