@@ -222,11 +222,7 @@ pub(crate) fn read_record(
     batch: &mut RowBatch,
     id_scope: &IdScope,
 ) -> Result<Option<Draft>, RowFault> {
-    let scope_field = match id_scope {
-        IdScope::Field(name) => Some(name.as_str()),
-        _ => None,
-    };
-    let mut record = DynamoRecord::new(batch, scope_field);
+    let mut record = DynamoRecord::new(batch, id_scope.field());
     if let Err(error) = read_line(line, Object(&mut record)) {
         return Err(record.trouble.fault(&error));
     }

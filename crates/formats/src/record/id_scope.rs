@@ -20,6 +20,14 @@ pub enum IdScope {
 }
 
 impl IdScope {
+    /// The field that scopes ids, where one is named.
+    pub(crate) fn field(&self) -> Option<&str> {
+        match self {
+            Self::Field(name) => Some(name.as_str()),
+            Self::Auto | Self::Global | Self::Session => None,
+        }
+    }
+
     /// Whether each model is a pool of its own: neither told to share nor to be scopes of one pool.
     pub(crate) fn keeps_pools_apart(&self) -> bool {
         match self {

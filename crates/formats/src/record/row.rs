@@ -301,14 +301,18 @@ impl RowBatch {
         Draft { pool, apart, ..Draft::default() }
     }
 
-    /// Fills in the scope of the request at `index`, from what keeps it apart, its session or its named field. Ids that
-    /// are chained within a narrower one need not be in that.
-    pub fn set_scope(
+    /// Fills in the scope of the requests from `first` on, from what keeps each apart, its session or its named field.
+    /// Ids that are chained within a narrower one need not be in that.
+    pub fn set_scopes(
         &mut self,
-        index: usize,
+        first: usize,
         wanted: &IdScope,
         declared: DeclaredScope,
     ) -> Result<(), RowFault> {
+        (first..self.drafts.len()).try_for_each(|index| self.set_scope(index, wanted, declared))
+    }
+
+    fn set_scope(&mut self, index: usize, wanted: &IdScope, declared: DeclaredScope) -> Result<(), RowFault> {
         let draft = &self.drafts[index];
         let named = |name: &Option<Range<usize>>, field: &str| -> Result<Scope, RowFault> {
             let name = name.clone().ok_or_else(|| RowFault::missing(field))?;

@@ -34,6 +34,6 @@ impl Decode for Dynamo {
         };
         (draft.line, draft.page_size) = (number, draft.page_size.or(Some(self.page_size)));
         batch.drafts.push(draft);
-        batch.set_scope(0, &self.id_scope, DeclaredScope::Global)
+        batch.set_scopes(0, &self.id_scope, DeclaredScope::Global)
     }
 }

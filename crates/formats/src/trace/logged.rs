@@ -247,10 +247,7 @@ impl LogDecoder {
         let session = keep("session_id");
         let mut labels: Labels<_> =
             Label::ALL.into_iter().filter_map(|label| Some((label, keep(label.name())?))).collect();
-        let scope_name = match &self.id_scope {
-            IdScope::Field(name) => keep(name),
-            _ => None,
-        };
+        let scope_name = self.id_scope.field().and_then(keep);
         if let LoggedPrompt::Body(body) = &request.prompt {
             retention_class::complete(&mut labels, body.as_bytes(), &mut batch.text);
         }
@@ -268,8 +265,7 @@ impl LogDecoder {
                 draft.cache_writes = request.cache_writes;
             }
         }
-        (first..batch.drafts.len())
-            .try_for_each(|index| batch.set_scope(index, &self.id_scope, DeclaredScope::Global))
+        batch.set_scopes(first, &self.id_scope, DeclaredScope::Global)
     }
 }
 

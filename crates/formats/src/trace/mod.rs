@@ -37,6 +37,7 @@ mod dynamo;
 mod entry;
 mod error;
 mod events;
+mod extras;
 mod fields;
 mod frames;
 mod groups;

@@ -6,27 +6,21 @@
 //! answer is read too: a `usage` (its own, or that of a `response`) or `output_tokens`, and `duration_ms`. The
 //! partial last page is hashed too, as for token ids.
 
+use super::extras::{ExtrasReading, RowExtras};
 use super::options::ReadOptions;
 use super::paging::Paging;
 use super::records::{Carried, Decode};
-use crate::identity::NamedParts;
-use crate::record::answer::LoggedAnswer;
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
-use crate::record::json::{Fields, Name, Object, ParseTrouble, ignore, read_line, row_name};
-use crate::record::row::{DeclaredScope, Draft, RowBatch};
-use crate::record::stated_time::StatedTime;
+use crate::record::json::{Fields, Object, ParseTrouble, read_line};
+use crate::record::row::{DeclaredScope, RowBatch};
 use crate::retention_class;
 use crate::stated::form_of;
-use crate::time::{NumberUnit, Numbers, ms_of};
-use kvset_core::request::labels::{Label, Labels};
+use crate::time::{NumberUnit, Numbers};
 use kvset_core::units::{EventTime, PageSize};
 use kvset_tokenize::{Model, RequestTokenizer, TokenizeLimits};
 use serde::de::MapAccess;
-use std::ops::Range;
 use std::sync::Arc;
-
-const FIELD_SESSION: &str = "session_id";
 
 /// Decodes requests.
 pub(super) struct Requests {
@@ -60,21 +54,22 @@ impl Decode for Requests {
         batch: &mut RowBatch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
-        let mut beside = LineExtras::new(&self.id_scope, self.numbers, &mut batch.text);
-        if let Err(error) = read_line(line, Object(&mut beside)) {
-            return Err(beside.trouble.fault(&error));
+        let (text, trouble) = (&mut batch.text, ParseTrouble::default());
+        let (scope_field, numbers, found) = (self.id_scope.field(), self.numbers, RowExtras::default());
+        let mut line_extras = LineExtras { text, trouble, scope_field, numbers, found };
+        if let Err(error) = read_line(line, Object(&mut line_extras)) {
+            return Err(line_extras.trouble.fault(&error));
         }
-        let LineExtras { time, session, scope_name, mut labels, answer, parts, .. } = beside;
-        if let Some(why) = answer.passed_over() {
+        let mut extras = line_extras.found;
+        if let Some(why) = extras.answer.passed_over() {
             batch.passed_over.push(why);
             return Ok(());
         }
-        retention_class::complete(&mut labels, line, &mut batch.text);
-        let kept = batch.kept_apart(&parts);
-        let duration = answer.duration().or_else(|| time.duration());
-        let arrival = time.arrival(duration);
-        let moment = arrival.map(|arrival| EventTime(arrival.moment.ms()));
-        self.tokenizer.tokenize(line, moment)?;
+        retention_class::complete(&mut extras.labels, line, &mut batch.text);
+        let kept = batch.kept_apart(&extras.parts);
+        let arrival = extras.time.arrival(extras.duration());
+        self.tokenizer.tokenize(line, arrival.map(|arrival| EventTime(arrival.moment.ms())))?;
+        let answer = &extras.answer;
         let generated = answer.generated(self.tokenizer.prompts().len());
         let generated = generated.ids_behind(&mut self.tokenizer)?;
         let remarks = self.tokenizer.take_remarks();
@@ -86,115 +81,31 @@ impl Decode for Requests {
             }
             batch.file_prompt(&mut self.paging, tokens);
             batch.file_answer(&mut self.paging, tokens, &generated);
-            let Some(filed) = batch.drafts.pop() else { continue };
-            let mut draft = Draft {
-                page_size: filed.page_size,
-                ids: filed.ids,
-                are_tokens: filed.are_tokens,
-                output_ids: filed.output_ids,
-                tokens_behind: filed.tokens_behind,
-                ids_chained: filed.ids_chained,
-                input_tokens: filed.input_tokens,
-                output_tokens: answer.output_tokens(prompts.len()),
-                duration_ms: duration.map(ms_of),
-                cached_tokens: answer.cached_tokens(prompts.len()),
-                cache_writes: answer.cache_writes(prompts.len()),
-                labels: filed.labels.or(&labels),
-                session: session.clone(),
-                scope_name: scope_name.clone(),
-                line: number,
-                ..kept.clone()
-            };
-            draft.at(arrival);
-            draft.is_end = time.is_end_alone(duration);
-            draft.is_backward = time.is_backward();
-            draft.asked = remarks.asked;
-            batch.drafts.push(draft);
+            let Some(draft) = batch.drafts.last_mut() else { continue };
+            extras.complete(draft, prompts.len(), &kept);
+            draft.cache_writes = answer.cache_writes(prompts.len());
+            (draft.asked, draft.line) = (remarks.asked, number);
         }
         let (found, form) = (prompts.tokens() as u64, form_of(prompts.are_text()));
         let stated = if prompts.are_text() { answer.prompt_tokens() } else { answer.prompt_ids() };
         carried.stated.compare(stated, found, form, &[""; 0])?;
-        for index in 0..batch.drafts.len() {
-            batch.set_scope(index, &self.id_scope, DeclaredScope::Global)?;
-        }
-        Ok(())
+        batch.set_scopes(0, &self.id_scope, DeclaredScope::Global)
     }
 }
 
-/// What a line says alongside the request.
+/// A line of which all is read but the request.
 struct LineExtras<'s> {
     text: &'s mut String,
-    scope_field: Option<&'s str>,
     trouble: ParseTrouble,
+    scope_field: Option<&'s str>,
     numbers: Numbers,
-    time: StatedTime,
-    session: Option<Range<usize>>,
-    scope_name: Option<Range<usize>>,
-    labels: Labels<Range<usize>>,
-    answer: LoggedAnswer,
-    parts: NamedParts,
-}
-
-impl<'s> LineExtras<'s> {
-    fn new(id_scope: &'s IdScope, numbers: Numbers, text: &'s mut String) -> Self {
-        let scope_field = match id_scope {
-            IdScope::Field(name) => Some(name.as_str()),
-            _ => None,
-        };
-        let trouble = ParseTrouble::default();
-        let answer = LoggedAnswer::default();
-        let labels = Labels::default();
-        Self {
-            text,
-            scope_field,
-            trouble,
-            numbers,
-            time: StatedTime::default(),
-            session: None,
-            scope_name: None,
-            labels,
-            answer,
-            parts: NamedParts::default(),
-        }
-    }
+    found: RowExtras,
 }
 
 impl<'de> Fields<'de> for LineExtras<'_> {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        if self.scope_field == Some(key) {
-            self.trouble.field = "--id-scope field";
-            self.scope_name = map.next_value_seed(Name(self.text))?;
-            if key == FIELD_SESSION {
-                self.session = self.scope_name.clone();
-            }
-            if let Some(label) = Label::of_field(key) {
-                self.labels.set(label, self.scope_name.clone());
-            }
-            return Ok(());
-        }
-        let key = row_name(key);
-        if let Some(known) = StatedTime::name(key) {
-            return self.time.read(known, map, self.numbers, &mut self.trouble);
-        }
-        match key {
-            FIELD_SESSION => {
-                self.trouble.field = FIELD_SESSION;
-                self.session = map.next_value_seed(Name(self.text))?;
-            }
-            _ if LoggedAnswer::takes(key) => self.answer.read(key, map, &mut self.trouble)?,
-            _ if NamedParts::takes(key) => self.parts.read(key, map, self.text)?,
-            _ => {
-                let label = Label::of_field(key);
-                self.trouble.field = label.map_or("", Label::name);
-                match label {
-                    Some(label) => {
-                        let name = map.next_value_seed(Name(self.text))?;
-                        self.labels.set(label, name);
-                    }
-                    None => ignore(map)?,
-                }
-            }
-        }
-        Ok(())
+        let Self { text, trouble, scope_field, numbers, found } = self;
+        let (scope_field, numbers) = (*scope_field, *numbers);
+        found.read(key, map, ExtrasReading { text, trouble, scope_field, numbers })
     }
 }

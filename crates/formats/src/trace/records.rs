@@ -390,7 +390,7 @@ impl Records {
     pub(super) fn read(&mut self, line: &[u8], number: u64, batch: &mut RowBatch) -> Result<(), RowFault> {
         let mark = batch.mark();
         let mut shortened = std::mem::take(&mut self.shortened);
-        let is_shortened = self.scope_field() != Some(FIELD) && shortened.take(line, &mut batch.ids);
+        let is_shortened = self.id_scope.field() != Some(FIELD) && shortened.take(line, &mut batch.ids);
         let Shortened { json, arrays } = &shortened;
         let brief = if is_shortened { json } else { line };
         let read = read_served((line, brief), batch, |batch| {
@@ -431,14 +431,6 @@ impl Records {
         ControlFlow::Continue(())
     }
 
-    /// The field that scopes ids, where one is named.
-    fn scope_field(&self) -> Option<&str> {
-        match &self.id_scope {
-            IdScope::Field(name) => Some(name.as_str()),
-            _ => None,
-        }
-    }
-
     /// The same for a line as it is, or one that these arrays were taken out of.
     fn read_json(
         &self,
@@ -447,7 +439,7 @@ impl Records {
         batch: &mut RowBatch,
         taken: Option<&[Range<usize>]>,
     ) -> Result<(), RowFault> {
-        let (mark, numbers, scope_field) = (batch.mark(), self.numbers, self.scope_field());
+        let (mark, numbers, scope_field) = (batch.mark(), self.numbers, self.id_scope.field());
         let trouble = ParseTrouble::default();
         let subagents = self.subagents;
         let mut sink = DraftSink { batch, trouble, numbers, scope_field, line: number, subagents, taken };
@@ -462,11 +454,10 @@ impl Records {
         } else {
             self.file_request(entry)?
         };
-        for index in mark.drafts..batch.drafts.len() {
-            batch.set_scope(index, &self.id_scope, declared)?;
-            batch.drafts[index].page_size.get_or_insert(self.page_size);
+        for draft in &mut batch.drafts[mark.drafts..] {
+            draft.page_size.get_or_insert(self.page_size);
         }
-        Ok(())
+        batch.set_scopes(mark.drafts, &self.id_scope, declared)
     }
 }
 

@@ -7,27 +7,21 @@
 //! answer is read too: `output_tokens` or a `usage`, and `duration_ms`. Every prompt's partial last
 //! page is hashed too and shows in `input_tokens`, so that the consumer decides whether it counts.
 
+use super::extras::{ExtrasReading, RowExtras};
 use super::options::ReadOptions;
 use super::paging::Paging;
 use super::records::{Carried, Decode};
 use crate::codec::integers;
-use crate::identity::NamedParts;
-use crate::record::answer::LoggedAnswer;
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
-use crate::record::json::{Fields, Name, Object, ParseTrouble, TOKEN_FIELDS, ignore, read_line, row_name};
+use crate::record::json::{Fields, Object, ParseTrouble, TOKEN_FIELDS, read_line, row_name};
 use crate::record::numbers::{TokenId, WholeNumber};
 use crate::record::row::{DeclaredScope, RowBatch};
-use crate::record::stated_time::StatedTime;
 use crate::stated::PromptForm;
-use crate::time::{NumberUnit, Numbers, ms_of};
-use kvset_core::request::labels::{Label, Labels};
+use crate::time::{NumberUnit, Numbers};
 use kvset_core::units::PageSize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
-use std::ops::Range;
-
-const FIELD_SESSION: &str = "session_id";
 
 /// Decodes prompts of token ids.
 pub(super) struct TokenIds {
@@ -60,17 +54,13 @@ impl Decode for TokenIds {
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
         self.tokens.clear();
-        let scope_field = match &self.id_scope {
-            IdScope::Field(name) => Some(name.as_str()),
-            _ => None,
-        };
         let mut prompts = LinePrompts {
             batch,
             carried,
             paging: &mut self.paging,
             tokens: &mut self.tokens,
             last: &mut self.last,
-            scope_field,
+            scope_field: self.id_scope.field(),
             line: number,
             numbers: self.numbers,
             trouble: ParseTrouble::default(),
@@ -86,18 +76,14 @@ impl Decode for TokenIds {
         });
         if is_prompt {
             prompts.file();
-            batch.set_scope(batch.drafts.len() - 1, &self.id_scope, DeclaredScope::Global)?;
-            return Ok(());
+            return batch.set_scopes(batch.drafts.len() - 1, &self.id_scope, DeclaredScope::Global);
         }
         prompts.tokens.clear();
         if let Err(error) = read_line(line, TokenField { prompts: &mut prompts, depth: 0, in_object: false })
         {
             return Err(prompts.trouble.fault(&error));
         }
-        for index in 0..batch.drafts.len() {
-            batch.set_scope(index, &self.id_scope, DeclaredScope::Global)?;
-        }
-        Ok(())
+        batch.set_scopes(0, &self.id_scope, DeclaredScope::Global)
     }
 }
 
@@ -214,16 +200,7 @@ impl<'de> Visitor<'de> for TokenField<'_, '_> {
             return Err(A::Error::custom("a prompt object within another"));
         }
         let first = self.prompts.batch.drafts.len();
-        let mut object = PromptObject {
-            prompts: self.prompts,
-            found: false,
-            session: None,
-            scope_name: None,
-            labels: Labels::default(),
-            answer: LoggedAnswer::default(),
-            time: StatedTime::default(),
-            parts: NamedParts::default(),
-        };
+        let mut object = PromptObject { prompts: self.prompts, found: false, extras: RowExtras::default() };
         Object(&mut object).visit_map(map)?;
         object.finish(first).map_err(|fault| self.prompts.trouble.stop(fault))?;
         Ok(true)
@@ -234,12 +211,7 @@ impl<'de> Visitor<'de> for TokenField<'_, '_> {
 struct PromptObject<'a, 's> {
     prompts: &'a mut LinePrompts<'s>,
     found: bool,
-    session: Option<Range<usize>>,
-    scope_name: Option<Range<usize>>,
-    labels: Labels<Range<usize>>,
-    answer: LoggedAnswer,
-    time: StatedTime,
-    parts: NamedParts,
+    extras: RowExtras,
 }
 
 impl PromptObject<'_, '_> {
@@ -248,39 +220,21 @@ impl PromptObject<'_, '_> {
         if !self.found {
             return Err(RowFault::missing("input_ids"));
         }
-        if let Some(why) = self.answer.passed_over() {
+        let RowExtras { answer, parts, .. } = &self.extras;
+        if let Some(why) = answer.passed_over() {
             self.prompts.batch.drafts.truncate(first);
             self.prompts.batch.passed_over.push(why);
             return Ok(());
         }
-        let kept = self.prompts.batch.kept_apart(&self.parts);
+        let kept = self.prompts.batch.kept_apart(parts);
         let drafts = &mut self.prompts.batch.drafts[first..];
         let found = drafts.iter().filter_map(|draft| draft.input_tokens).sum();
-        let stated = self.answer.prompt_ids();
-        self.prompts.carried.stated.compare(stated, found, PromptForm::TokenIds, &[""; 0])?;
-        let output_tokens = self.answer.output_tokens(drafts.len());
-        let cached_tokens = self.answer.cached_tokens(drafts.len());
-        let duration = self.answer.duration().or_else(|| self.time.duration());
+        self.prompts.carried.stated.compare(answer.prompt_ids(), found, PromptForm::TokenIds, &[""; 0])?;
         let prompts = drafts.len();
-        for draft in drafts {
-            draft.at(self.time.arrival(duration));
-            draft.is_end = self.time.is_end_alone(duration);
-            draft.is_backward = self.time.is_backward();
-            draft.output_tokens = output_tokens;
-            draft.duration_ms = duration.map(ms_of);
-            draft.cached_tokens = cached_tokens;
-            draft.labels = std::mem::take(&mut draft.labels).or(&self.labels);
-            draft.session = self.session.clone();
-            draft.scope_name = self.scope_name.clone();
-            (draft.pool, draft.apart) = (kept.pool.clone(), kept.apart.clone());
-        }
+        drafts.iter_mut().for_each(|draft| self.extras.complete(draft, prompts, &kept));
         let LinePrompts { batch, paging, last, .. } = self.prompts;
-        batch.file_answer(paging, last, self.answer.generated(prompts).ids());
+        batch.file_answer(paging, last, answer.generated(prompts).ids());
         Ok(())
-    }
-
-    fn name<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<Option<Range<usize>>, A::Error> {
-        map.next_value_seed(Name(&mut self.prompts.batch.text))
     }
 
     fn token_ids<'de, A: MapAccess<'de>>(
@@ -299,46 +253,13 @@ impl PromptObject<'_, '_> {
 
 impl<'de> Fields<'de> for PromptObject<'_, '_> {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        if self.prompts.scope_field == Some(key) {
-            self.prompts.trouble.field = "--id-scope field";
-            self.scope_name = self.name(map)?;
-            if key == FIELD_SESSION {
-                self.session = self.scope_name.clone();
-            }
-            if let Some(label) = Label::of_field(key) {
-                self.labels.set(label, self.scope_name.clone());
-            }
-            return Ok(());
-        }
-        let key = row_name(key);
-        if let Some(field) = TOKEN_FIELDS.into_iter().find(|name| *name == key) {
+        let LinePrompts { scope_field, numbers, .. } = *self.prompts;
+        let field = TOKEN_FIELDS.into_iter().find(|name| *name == row_name(key));
+        if let Some(field) = field.filter(|_| scope_field != Some(key)) {
             self.prompts.trouble.field = field;
             return self.token_ids(field, map);
         }
-        if let Some(known) = StatedTime::name(key) {
-            return self.time.read(known, map, self.prompts.numbers, &mut self.prompts.trouble);
-        }
-        match key {
-            FIELD_SESSION => {
-                self.prompts.trouble.field = FIELD_SESSION;
-                self.session = self.name(map)?;
-            }
-            _ if LoggedAnswer::takes(key) => self.answer.read(key, map, &mut self.prompts.trouble)?,
-            _ if NamedParts::takes(key) => {
-                self.parts.read(key, map, &mut self.prompts.batch.text)?;
-            }
-            _ => {
-                let label = Label::of_field(key);
-                self.prompts.trouble.field = label.map_or("", Label::name);
-                match label {
-                    Some(label) => {
-                        let name = self.name(map)?;
-                        self.labels.set(label, name);
-                    }
-                    None => ignore(map)?,
-                }
-            }
-        }
-        Ok(())
+        let LinePrompts { batch, trouble, .. } = &mut *self.prompts;
+        self.extras.read(key, map, ExtrasReading { text: &mut batch.text, trouble, scope_field, numbers })
     }
 }
