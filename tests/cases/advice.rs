@@ -1,7 +1,7 @@
 //! Advice that the program gives is followed here, word by word: what it asks for is read, and nothing is said any
 //! more.
 
-use super::members::{PROSE, chat, replay, set, tokens};
+use super::members::{PROSE, chat, replay, replay_file, set, tokens};
 use serde_json::{Value, json};
 
 /// A log about which something is said, and the log that follows what is said.
@@ -134,4 +134,86 @@ fn advice_that_is_followed_helps() {
         assert!(!said.contains(says), "{name}, mended: {said}");
         assert!(result["trace"]["requests"].as_u64() > Some(0), "{name}, mended, is not read: {said}");
     }
+}
+
+fn rows() -> Vec<Value> {
+    (0..12).map(chat).collect()
+}
+
+fn lines(write: impl Fn(&str) -> String) -> Vec<u8> {
+    rows().iter().map(|row| write(&row.to_string())).collect::<String>().into_bytes()
+}
+
+/// What a file of these rows is read as, however it is written.
+fn assert_is_whole(name: &str, file: &[u8]) {
+    let (said, found) = replay_file(file, &[]);
+    let (_, plain) = replay(&rows(), &[]);
+    for fact in ["requests", "page_accesses", "distinct_pages"] {
+        assert_eq!(found["trace"][fact], plain["trace"][fact], "{name}, {fact}: {said}");
+    }
+    assert_eq!(plain["trace"]["requests"], json!(12));
+}
+
+/// A comment or a long line that a runtime had split made each a file that nobody could read.
+#[test]
+fn rows_are_read_out_of_what_stands_around_them() {
+    let comments =
+        [b"# by us\n".to_vec(), lines(|row| format!("{row}\n")), b"// the end\n".to_vec()].concat();
+    let (said, _) = replay_file(&comments, &[]);
+    assert!(said.contains("2 lines begin as comments do"), "{said}");
+    assert_is_whole("comments", &comments);
+    let time = "2025-10-09T08:53:21.000Z";
+    let parts = lines(|row| {
+        let (begin, end) = row.split_at(60);
+        format!("{time} stdout P {begin}\n{time} stdout F {end}\n")
+    });
+    assert_is_whole("parts of lines", &parts);
+    assert_is_whole(
+        "bytes",
+        &lines(|row| format!("{}\n", json!({"MESSAGE": row.as_bytes(), "PRIORITY": "6"}))),
+    );
+    let coloured = |row: &str| json!({"MESSAGE": format!("\u{1b}[32mINFO\u{1b}[0m {row}").as_bytes()});
+    assert_is_whole("coloured bytes", &lines(|row| format!("{}\n", coloured(row))));
+    assert_is_whole("items of a list", &lines(|row| format!("{row},\n")));
+    assert_is_whole("a text sequence", &lines(|row| format!("\u{1e}{row}\n")));
+}
+
+/// Each of these files is named, and what is to be done gives the rows a line.
+#[test]
+fn files_that_hold_rows_otherwise_are_named_with_what_makes_lines_of_them() {
+    let rows = rows();
+    let column = |name: &str| {
+        let cells = rows.iter().enumerate().map(|(at, row)| (at.to_string(), row[name].clone()));
+        Value::Object(cells.collect())
+    };
+    let by_id = rows.iter().enumerate().map(|(at, row)| (format!("req{at}"), row.clone()));
+    let cells: Vec<_> = rows.iter().map(|row| json!([row["timestamp"], row["messages"]])).collect();
+    let text = |value: Value| value.to_string().into_bytes();
+    let utf16: Vec<u8> = lines(|row| format!("{row}\n")).into_iter().flat_map(|byte| [0, byte]).collect();
+    let pandas = "to_json(PATH, orient=\"records\", lines=True)";
+    for (file, what, cure) in [
+        (
+            text(json!({"columns": ["timestamp", "messages"], "index": [0, 1], "data": cells})),
+            "pandas",
+            pandas,
+        ),
+        (text(json!({"timestamp": column("timestamp"), "messages": column("messages")})), "pandas", pandas),
+        (text(Value::Object(by_id.collect())), "a request under each of its names", "`jq -c '.[]'`"),
+        (utf16, "UTF-16", "`iconv -f UTF-16BE -t UTF-8`"),
+        (b"- timestamp: 1\n  messages: []\n".to_vec(), "YAML", "`yq -o=json -I=0 '.[]'`"),
+        (b"PK\x03\x04 [Content_Types].xml".to_vec(), "a spreadsheet", pandas),
+        (b"PK\x03\x04 log.jsonl".to_vec(), "a zip archive", "unpack it first"),
+        (b"PAR1 rows".to_vec(), "a Parquet file", "DuckDB"),
+        (b"timestamp,model,messages\n1,m,\"[]\"\n".to_vec(), "CSV", pandas),
+    ] {
+        let (said, found) = replay_file(&file, &[]);
+        assert!(said.contains(what) && said.contains(cure) && found.is_null(), "{what}: {said}");
+    }
+    // A cell of a table is a text.
+    let of_texts = lines(|row| {
+        let mut row: Value = serde_json::from_str(row).expect("JSON");
+        row["messages"] = json!(row["messages"].to_string());
+        format!("{row}\n")
+    });
+    assert_is_whole("cells", &of_texts);
 }

@@ -20,8 +20,14 @@ pub(super) fn set(row: &mut Value, path: &str, value: Value) {
 
 /// What a replay of these rows says, and its result.
 pub(super) fn replay(rows: &[Value], options: &[&str]) -> (String, Value) {
+    let lines: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    replay_file(lines.as_bytes(), options)
+}
+
+/// The same of a file as it lies.
+pub(super) fn replay_file(bytes: &[u8], options: &[&str]) -> (String, Value) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
-    rows.iter().for_each(|row| writeln!(file, "{row}").expect("written"));
+    file.write_all(bytes).expect("written");
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tokenize/chatml");
     let mut command = Command::cargo_bin("kvset").expect("the program");
     command

@@ -241,15 +241,18 @@ fn text_in_utf16_is_named_as_such() {
         |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> { text.encode_utf16().flat_map(bytes).collect() };
     let marked = format!("\u{feff}{row}");
     let files = [
-        written(&marked, u16::to_le_bytes),
-        written(&marked, u16::to_be_bytes),
-        written(row, u16::to_le_bytes),
-        written("[1,2]\n", u16::to_le_bytes),
-        written("\u{feff}\n", u16::to_le_bytes),
+        (written(&marked, u16::to_le_bytes), "UTF-16"),
+        (written(&marked, u16::to_be_bytes), "UTF-16"),
+        (written(row, u16::to_le_bytes), "UTF-16LE"),
+        (written(row, u16::to_be_bytes), "UTF-16BE"),
+        (written("[1,2]\n", u16::to_le_bytes), "UTF-16LE"),
+        (written("\u{feff}\n", u16::to_le_bytes), "UTF-16"),
     ];
-    let expected = "trace trace is text in UTF-16, as PowerShell's `>` writes it; convert it to UTF-8 with \
-                    `iconv -f UTF-16 -t UTF-8`";
-    for plain in files {
+    for (plain, encoding) in files {
+        let expected = format!(
+            "trace trace is text in UTF-16, as PowerShell's `>` writes it; convert it to UTF-8 with `iconv -f {encoding} \
+             -t UTF-8`"
+        );
         let packed = zstd::encode_all(&plain[..], 3).expect("memory");
         for (file, format) in [(&plain, Format::Auto), (&plain, Format::Mooncake), (&packed, Format::Auto)] {
             let error = read(file, &with(format)).expect_err("not UTF-8");

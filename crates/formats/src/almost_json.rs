@@ -2,7 +2,8 @@
 //! them; with `True`, `False` and `None`, as who puts double quotes into a printed dict makes it; with the half of a
 //! character, as JavaScript and Python write a text that was cut within one (`\ud83d` alone); behind a byte order
 //! mark in the middle of a file, as joined files have it; with numbers as MongoDB's extended JSON has them
-//! (`{"$numberInt": "5"}`); with NUL bytes around it, as a disk that lost its power leaves them.
+//! (`{"$numberInt": "5"}`); with NUL bytes around it, as a disk that lost its power leaves them; with the comma behind
+//! it that it had in a list, or the separator in front of it that JSON text sequences have.
 //!
 //! Rows with such a thing fail to parse; only then are they looked through, so that sound rows cost nothing.
 
@@ -82,8 +83,12 @@ fn mongo_number(rest: &[u8]) -> Option<(usize, &[u8])> {
 fn without_edges(text: &[u8]) -> &[u8] {
     let mut bare = text;
     loop {
-        let start = bare.strip_prefix(BYTE_ORDER_MARK).or_else(|| bare.strip_prefix(&[0])).unwrap_or(bare);
-        let inner = start.strip_suffix(&[0]).unwrap_or(start);
+        let is_of_edge = |byte: &&u8| matches!(byte, 0 | 0x1e);
+        let start = match bare.first().filter(is_of_edge) {
+            Some(_) => &bare[1..],
+            None => bare.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bare),
+        };
+        let inner = start.strip_suffix(&[0]).or_else(|| start.strip_suffix(b",")).unwrap_or(start);
         if inner.len() == bare.len() {
             break;
         }
@@ -125,6 +130,8 @@ mod tests {
             r#"{"a":null,"b":["-Infinity", "Infinity"],"c":"NaN \" Infinity None","d":[true,false,null]}"#;
         assert_eq!(read(text).as_deref(), Some(json));
         assert_eq!(read("\u{feff}{}\0\0").as_deref(), Some("{}"), "a mark in front and NULs behind");
+        assert_eq!(read("\u{1e}{\"a\":1}").as_deref(), Some("{\"a\":1}"), "a text sequence");
+        assert_eq!(read("{\"a\":1},").as_deref(), Some("{\"a\":1}"), "an item of a list");
         assert_eq!(read("\0\0\0\0\u{5}{}\0"), None, "a schema's frame");
         let mongo = r#"{"a":[{"$numberInt":"5"}, { "$numberLong" : "-7" }],"b":{"$numberInt":5}}"#;
         assert_eq!(read(mongo).as_deref(), Some(r#"{"a":[5, -7],"b":{"$numberInt":5}}"#));

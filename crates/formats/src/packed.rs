@@ -1,4 +1,5 @@
-//! JSON in a text, wherever a log keeps a body: as it stands, as Python writes it, in base64, or in gzip in base64.
+//! JSON in a text, wherever a log keeps a body: as it stands, as Python writes it, in base64, in gzip in base64, or as
+//! a list of its bytes.
 
 use crate::almost_json;
 use base64::Engine as _;
@@ -26,6 +27,17 @@ pub(crate) fn json_in(text: Cow<'_, str>) -> Cow<'_, str> {
         Some(json) => Cow::Owned(json),
         None => text,
     }
+}
+
+/// The text that a list of bytes is, where an object stands in it: so journald writes a text with a control character,
+/// as colours are.
+pub(crate) fn text_of_bytes(bytes: Vec<u8>) -> Option<String> {
+    String::from_utf8(bytes).ok().filter(|text| text.contains("{\""))
+}
+
+/// The same of a list as JSON.
+pub(crate) fn text_of_list(json: &str) -> Option<String> {
+    json.starts_with('[').then(|| serde_json::from_str(json).ok()).flatten().and_then(text_of_bytes)
 }
 
 fn from_base64(text: &str) -> Option<String> {
@@ -56,6 +68,8 @@ mod tests {
         for text in [json.to_owned(), STANDARD.encode(json), URL_SAFE_NO_PAD.encode(json), packed] {
             assert_eq!(json_in(Cow::Owned(text)), json);
         }
+        assert_eq!(text_of_bytes(json.as_bytes().to_vec()).as_deref(), Some(json));
+        assert_eq!(text_of_bytes(vec![101, 102, 103]), None, "token ids");
         for text in ["hello", "eyJ is how it begins", "H4sI", ""] {
             assert_eq!(json_in(Cow::Borrowed(text)), text);
         }

@@ -1,7 +1,7 @@
 //! The values of a row by their paths, whatever they are packed in, and the row without those at one.
 
 use crate::almost_json;
-use crate::packed::json_in;
+use crate::packed::{json_in, text_of_bytes};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
@@ -26,7 +26,9 @@ impl<'r> RowValue<'r> {
         starts.take(3).find_map(|(at, _)| {
             let (before, json) = row.split_at(at);
             let read = serde_json::from_slice(json).ok();
-            let value = read.or_else(|| serde_json::from_slice(&almost_json::as_json(json)?).ok())?;
+            let mut value: Value =
+                read.or_else(|| serde_json::from_slice(&almost_json::as_json(json)?).ok())?;
+            value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(write_bytes_as_text);
             Some(Self { before, value })
         })
     }
@@ -40,6 +42,15 @@ impl<'r> RowValue<'r> {
         let mut row = self.before.to_vec();
         row.extend_from_slice(value.to_string().as_bytes());
         row
+    }
+}
+
+/// Puts the text in the place of a list of its bytes.
+fn write_bytes_as_text(value: &mut Value) {
+    let Value::Array(items) = &*value else { return };
+    let bytes: Option<Vec<u8>> = items.iter().map(|item| u8::try_from(item.as_u64()?).ok()).collect();
+    if let Some(text) = bytes.and_then(text_of_bytes) {
+        *value = Value::String(text);
     }
 }
 
@@ -228,6 +239,13 @@ mod tests {
             assert!(less.contains("\"d\""), "{path}: {less}");
         }
         assert_eq!(row.written(Some("nothing.here")), row.written(None));
+    }
+
+    #[test]
+    fn a_text_in_bytes_is_the_text() {
+        let row = json!({"MESSAGE": r#"{"a": 1}"#.as_bytes(), "ids": [1, 2]}).to_string();
+        let row = RowValue::of(row.as_bytes()).expect("JSON");
+        assert_eq!(row.value, json!({"MESSAGE": r#"{"a": 1}"#, "ids": [1, 2]}));
     }
 
     #[test]

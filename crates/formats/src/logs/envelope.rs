@@ -7,7 +7,7 @@
 
 use super::shape::PromptKind;
 use crate::codec::DecodeError;
-use crate::packed::json_in;
+use crate::packed::{json_in, text_of_list};
 use crate::record::members::{Members, members};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -316,7 +316,8 @@ fn behind(line: &str) -> Option<Cow<'_, str>> {
 fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
     let json = raw.get();
     match json.as_bytes().first()? {
-        b'{' | b'[' => Some(Cow::Borrowed(json)),
+        b'{' => Some(Cow::Borrowed(json)),
+        b'[' => Some(text_of_list(json).map_or(Cow::Borrowed(json), Cow::Owned)),
         b'"' => {
             let text: Cow<'_, str> = match json[1..json.len() - 1].contains('\\') {
                 true => Cow::Owned(serde_json::from_str(json).ok()?),

@@ -23,6 +23,8 @@ struct Foreign {
 enum Mark {
     /// The first bytes.
     Magic(&'static [u8]),
+    /// Bytes that stand near them.
+    Near(&'static [u8]),
     /// Text that stands somewhere in a line which is no JSON.
     Says(&'static str),
     /// A line of columns, of which the first names them.
@@ -33,17 +35,24 @@ enum Mark {
     Has(&'static str),
     /// A text there that begins so.
     Begins(&'static str, &'static str),
+    /// Something at this way in every one of its members.
+    Each(&'static str),
+    /// A prompt in every one of its members, which are more than a client's and an upstream's.
+    EachAsks,
 }
-use Mark::{Begins, Columns, Has, Magic, Pairs, Says};
+use Mark::{Begins, Columns, Each, EachAsks, Has, Magic, Near, Pairs, Says};
 
 const NO_COUNTS: &str = "counts do not say which tokens are the same: log prompts, token ids or page ids";
 const JSON_LINES: &str =
     "kvset reads JSON lines: convert it, for example with DuckDB's COPY ... TO 'log.jsonl'";
 const UNPACK: &str = "kvset unpacks gzip and zstd only: unpack it first";
+const PANDAS: &str = "write it with pandas' to_json(PATH, orient=\"records\", lines=True)";
 
 const BREAKS_OFF: &str = "a JSON object breaks off, as where a collector splits long lines (Docker after 16 KiB): join \
     them, with Fluent Bit's multiline.parser docker, cri or Vector's auto_partial_merge";
 
+const BARE_MESSAGES: &str = "a list of messages and nothing around it: write {\"timestamp\": ..., \"model\": ..., \
+    \"messages\": [...]} a line";
 const TEXT: &str =
     "a text, neither a JSON object nor an array: log requests with their prompts as JSON lines";
 
@@ -58,6 +67,17 @@ const FILES: &[Foreign] = &[
         marks: &[&[Magic(b"\x80\x04")], &[Magic(b"\x80\x05")]],
         what: "a pickle of Python's",
         instead: "write it with json.dumps, a record a line",
+    },
+    Foreign {
+        marks: &[
+            &[Magic(b"PK\x03\x04"), Near(b"[Content_Types].xml")],
+            &[Magic(b"PK\x03\x04"), Near(b"docProps/")],
+            &[Magic(b"PK\x03\x04"), Near(b"xl/")],
+            &[Magic(b"\xd0\xcf\x11\xe0")],
+        ],
+        what: "a spreadsheet (or another document of an office suite)",
+        instead: "where a sheet has prompts or ids, read it with pandas' read_excel, and write it with to_json(PATH, \
+            orient=\"records\", lines=True)",
     },
     Foreign { marks: &[&[Magic(b"PK\x03\x04")]], what: "a zip archive", instead: UNPACK },
     Foreign { marks: &[&[Magic(b"\xfd7zXZ\0")]], what: "packed with xz", instead: UNPACK },
@@ -118,15 +138,56 @@ const TEXTS: &[Foreign] = &[
         instead: "write records with json.dumps",
     },
     Foreign {
+        marks: &[&[Begins("", "- "), Says(": ")], &[Begins("", "---")]],
+        what: "YAML, no JSON",
+        instead: "put each record on a line as JSON, for example with `yq -o=json -I=0 '.[]'` where it is one list",
+    },
+    Foreign {
         marks: &[&[Columns]],
         what: "a table with columns (CSV), no JSON",
-        instead: "where it has prompts or ids, make a JSON object a line of it; counts do not say which tokens are the \
-            same",
+        instead: "where it has prompts or ids, make a JSON object a line of it, for example with pandas' read_csv and \
+            to_json(PATH, orient=\"records\", lines=True); counts do not say which tokens are the same",
     },
     Foreign {
         marks: &[&[Pairs]],
         what: "a text log of name=value pairs (logfmt), no JSON",
         instead: "log requests with their prompts as JSON lines",
+    },
+];
+
+/// Known by the fields of an object, though it has those of a format, or requests lie in it.
+const DESPITE: &[Foreign] = &[
+    Foreign {
+        marks: &[
+            &[Begins("type", "BlockStored")],
+            &[Begins("type", "BlockRemoved")],
+            &[Begins("type", "AllBlocksCleared")],
+            &[Has("events/0/block_hashes")],
+            &[Has("event/event/data")],
+            &[Has("event/data/stored")],
+            &[Has("event/data/removed")],
+            &[Has("data/stored/blocks")],
+            &[Has("data/removed/block_hashes")],
+            &[Has("block_hashes"), Has("parent_block_hash")],
+            &[Has("stored/blocks")],
+        ],
+        what: "a recording of cache events (KV events): which blocks were stored and removed, not which prompts came",
+        instead: "log the requests at the engine or the router; a block that was found leaves no event",
+    },
+    Foreign {
+        marks: &[&[Has("columns/0"), Has("data/0/0")]],
+        what: "a table of pandas' with its columns apart (orient=\"split\")",
+        instead: PANDAS,
+    },
+    Foreign {
+        marks: &[&[Each("0")]],
+        what: "a table of pandas' by columns (what to_json writes by itself)",
+        instead: PANDAS,
+    },
+    Foreign {
+        marks: &[&[EachAsks]],
+        what: "one object with a request under each of its names",
+        instead: "put each request on a line of its own, with `jq -c '.[]'`",
     },
 ];
 
@@ -203,23 +264,6 @@ const RECORDS: &[Foreign] = &[
         marks: &[&[Begins("schemaType", "ModelInvocationLog")]],
         what: "a record of Bedrock's invocation log without a chat or a completion that an open engine serves",
         instead: "where the body is not there, switch on text data delivery of Bedrock's model invocation logging",
-    },
-    Foreign {
-        marks: &[
-            &[Begins("type", "BlockStored")],
-            &[Begins("type", "BlockRemoved")],
-            &[Begins("type", "AllBlocksCleared")],
-            &[Has("events/0/block_hashes")],
-            &[Has("event/event/data")],
-            &[Has("event/data/stored")],
-            &[Has("event/data/removed")],
-            &[Has("data/stored/blocks")],
-            &[Has("data/removed/block_hashes")],
-            &[Has("block_hashes"), Has("parent_block_hash")],
-            &[Has("stored/blocks")],
-        ],
-        what: "a recording of cache events (KV events): which blocks were stored and removed, not which prompts came",
-        instead: "log the requests at the engine or the router; a block that was found leaves no event",
     },
     Foreign {
         marks: &[
@@ -337,20 +381,22 @@ const RECORDS: &[Foreign] = &[
 /// Parts of the names of counts, as any log spells them.
 const COUNTS: [&str; 6] = ["token", "promptlen", "inputlen", "outputlen", "usage", "latency"];
 
-/// What a row is that has the fields of a format and is none of it: events of a cache list tokens, but not those of
-/// prompts.
+/// What a row is that has the fields of a format, or something with them in it, and is none of it: events of a cache
+/// list tokens, but not those of prompts.
 pub(crate) fn despite_its_fields(row: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(row).ok()?;
-    let value = EnvelopeValue { text, members: Some(members(text)?), is_list: false };
-    known(&value).filter(|known| known.what.contains("KV events")).map(|known| known.sentence(""))
+    let members = members(std::str::from_utf8(row).ok()?)?;
+    among(DESPITE, &members).map(|known| known.sentence(""))
 }
 
 /// What a file or a record is, and what helps; nothing where nobody can say. It is looked into as an envelope is.
 pub fn describe(record: &[u8]) -> Option<String> {
-    if let Some(file) = FILES.iter().find(|known| known.matches(|mark| is_magic(mark, record))) {
+    if let Some(file) = FILES.iter().find(|known| known.matches(|mark| is_of_bytes(mark, record))) {
         return Some(file.sentence(""));
     }
     let Ok(text) = std::str::from_utf8(record) else { return None };
+    if lists_messages(text.trim()) {
+        return Some(BARE_MESSAGES.to_owned());
+    }
     let (mut found, mut has_prompt, mut has_counts, mut messages) = (None, false, false, None);
     walk(record, &mut |place, value| {
         if let Some(known) = known(value) {
@@ -398,15 +444,7 @@ fn lists_messages(json: &str) -> bool {
 
 fn known(value: &EnvelopeValue<'_>) -> Option<&'static Foreign> {
     if let Some(members) = &value.members {
-        let holds = |mark: &Mark| match mark {
-            Has(path) => at(members, path).is_some(),
-            Begins(path, with) => {
-                let text = at(members, path).and_then(|json| json.strip_prefix('"'));
-                text.is_some_and(|text| text.starts_with(with))
-            }
-            _ => false,
-        };
-        return RECORDS.iter().find(|known| known.matches(holds));
+        return among(DESPITE, members).or_else(|| among(RECORDS, members));
     }
     if value.is_list {
         return None;
@@ -422,6 +460,26 @@ fn known(value: &EnvelopeValue<'_>) -> Option<&'static Foreign> {
     TEXTS.iter().find(|known| known.matches(holds))
 }
 
+/// The first of these that an object is by its members.
+fn among(table: &'static [Foreign], members: &Members<'_>) -> Option<&'static Foreign> {
+    let each = |holds: &dyn Fn(&str) -> bool| {
+        members.iter().all(|(_, value)| value.get().starts_with('{') && holds(value.get()))
+    };
+    let holds = |mark: &Mark| match mark {
+        Has(path) => at(members, path).is_some(),
+        Begins(path, with) => {
+            let text = at(members, path).and_then(|json| json.strip_prefix('"'));
+            text.is_some_and(|text| text.starts_with(with))
+        }
+        Each(path) if members.len() > 1 => {
+            each(&|json| self::members(json).is_some_and(|inner| at(&inner, path).is_some()))
+        }
+        EachAsks if members.len() > 2 => each(&|json| PromptKind::of(json).is_some()),
+        _ => false,
+    };
+    table.iter().find(|known| known.matches(holds))
+}
+
 impl Foreign {
     fn matches(&self, holds: impl Fn(&Mark) -> bool) -> bool {
         self.marks.iter().any(|all| all.iter().all(&holds))
@@ -432,8 +490,12 @@ impl Foreign {
     }
 }
 
-fn is_magic(mark: &Mark, bytes: &[u8]) -> bool {
-    matches!(mark, Magic(magic) if bytes.starts_with(magic))
+fn is_of_bytes(mark: &Mark, bytes: &[u8]) -> bool {
+    match mark {
+        Magic(magic) => bytes.starts_with(magic),
+        Near(some) => memchr::memmem::find(bytes, some).is_some(),
+        _ => false,
+    }
 }
 
 /// The JSON at a way of names and indices; nothing for null.
@@ -521,6 +583,8 @@ mod tests {
         let renamed = br#"{"properties": {"$ai_input_tokens": 9, "$ai_input": [{"role": "user", "content": "hunter2"}]}}"#;
         let told = describe(renamed).expect("messages");
         assert!(told.contains("`$ai_input`") && !told.contains("hunter2"), "{told}");
+        let bare = br#"[{"role": "user", "content": "hunter2"}]"#;
+        assert!(describe(bare).is_some_and(|told| told.starts_with("a list of messages")));
         assert!(describe(b"hunter2").is_some_and(|told| !told.contains("hunter2")));
         assert_eq!(describe(br#"{"note": "hunter2"}"#), None);
     }

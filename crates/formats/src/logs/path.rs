@@ -1,7 +1,7 @@
 //! Where in a record something is: a path of names, through objects and through JSON in strings.
 
 use crate::codec::{DecodeError, ErrorCode};
-use crate::packed::json_in;
+use crate::packed::{json_in, text_of_list};
 use crate::record::members::members;
 use std::borrow::Cow;
 use std::fmt;
@@ -80,7 +80,7 @@ fn find<'r, 'n>(
     Ok(Some(here))
 }
 
-/// The value of a member, out of its string where it is one.
+/// The value of a member, out of its string, or the list of its bytes, where it is one.
 fn field<'t>(object: &'t str, name: &str) -> Result<Option<PathValue<'t>>, &'static str> {
     if !object.trim_start().starts_with('{') {
         return Ok(None);
@@ -89,6 +89,9 @@ fn field<'t>(object: &'t str, name: &str) -> Result<Option<PathValue<'t>>, &'sta
     // Of a name that stands twice the last one holds.
     let found = members.into_iter().rfind(|(key, _)| key == name).map(|(_, value)| value);
     let Some(value) = found.filter(|value| value.get() != "null") else { return Ok(None) };
+    if let Some(text) = text_of_list(value.get()) {
+        return Ok(Some(PathValue { text: json_in(Cow::Owned(text)), quoted: true }));
+    }
     if !value.get().starts_with('"') {
         return Ok(Some(PathValue { text: Cow::Borrowed(value.get()), quoted: false }));
     }

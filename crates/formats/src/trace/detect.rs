@@ -178,8 +178,8 @@ fn describe(line: &[u8]) -> String {
         }
         (Some(b'['), Some(Ok(_))) => "a JSON array, whose items are of no format that is known".to_owned(),
         (Some(b'{' | b'['), _) => {
-            "a line that begins like JSON and is none: broken off, or one record over several lines, which \
-             `jq -c .` puts on one (`jq -c '.[]'` where the file is an array)"
+            "a line that begins like JSON and is none: broken off, with a comma behind a last item, or one record over \
+             several lines, which `jq -c .` puts on one (`jq -c '.[]'` where the file is an array)"
                 .to_owned()
         }
         _ => "a line that is neither a JSON object nor an array".to_owned(),

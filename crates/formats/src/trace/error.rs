@@ -30,9 +30,9 @@ pub enum TraceError {
     /// The file is text of two bytes a character.
     #[error(
         "trace {file} is text in UTF-16, as PowerShell's `>` writes it; convert it to UTF-8 with \
-         `iconv -f UTF-16 -t UTF-8`"
+         `iconv -f {encoding} -t UTF-8`"
     )]
-    Utf16 { file: Arc<str> },
+    Utf16 { file: Arc<str>, encoding: &'static str },
     /// Requests that are to be tokenised, but with which tokenizer?
     #[error("trace {file} holds chat or completion requests, which {}", openai_need())]
     NoModel { file: Arc<str> },

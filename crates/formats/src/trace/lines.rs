@@ -24,8 +24,8 @@ pub(super) struct LineReader {
     texts: Texts,
     text: Text,
     walk: LineWalk,
-    /// Lines of the texts before this one.
-    before: u64,
+    /// What was passed in the texts before this one.
+    passed: LineWalk,
     /// Where the line last stepped to lies, without its end.
     line: Range<usize>,
     /// A step taken ahead to look at the first line, and the way up to it.
@@ -39,7 +39,8 @@ impl LineReader {
     }
 
     fn of(texts: Texts) -> Self {
-        Self { texts, text: Text::default(), walk: LineWalk::default(), before: 0, line: 0..0, ahead: None }
+        let (walk, passed) = (LineWalk::default(), LineWalk::default());
+        Self { texts, text: Text::default(), walk, passed, line: 0..0, ahead: None }
     }
 
     /// The line last stepped to, without `\n` or `\r\n`.
@@ -49,7 +50,12 @@ impl LineReader {
 
     /// Number of the line last stepped to, counted from 1; 0 before the first.
     pub fn number(&self) -> u64 {
-        self.before + self.walk.number
+        self.passed.number + self.walk.number
+    }
+
+    /// Comments passed so far.
+    pub fn comments(&self) -> u64 {
+        self.passed.comments + self.walk.comments
     }
 
     /// As [`Texts::through`].
@@ -87,12 +93,12 @@ impl LineReader {
     fn texts_to_come(&mut self) -> &mut Texts {
         let limit = self.limit();
         let lines = std::mem::replace(self, Self::new(Box::new(io::empty()), limit));
-        let (texts, before) = lines.into_texts();
-        *self = Self { before, ..Self::of(texts) };
+        let (texts, passed) = lines.into_texts();
+        *self = Self { passed, ..Self::of(texts) };
         &mut self.texts
     }
 
-    /// Goes to the next line that is not blank.
+    /// Goes to the next line that is neither blank nor a comment.
     pub fn step(&mut self) -> io::Result<LineStep> {
         match self.ahead.take() {
             Some((step, _)) => Ok(step),
@@ -100,11 +106,12 @@ impl LineReader {
         }
     }
 
-    /// All lines that [`LineReader::step`] would go to, as texts, and how many were passed before them.
-    pub fn into_texts(mut self) -> (Texts, u64) {
-        let LineWalk { next, number } = self.ahead.map_or(self.walk, |(_, before)| before);
-        self.texts.give_back(&self.text.as_bytes()[next..]);
-        (self.texts, self.before + number)
+    /// All lines that [`LineReader::step`] would go to, as texts, and what was passed before them.
+    pub fn into_texts(mut self) -> (Texts, LineWalk) {
+        let walk = self.ahead.map_or(self.walk, |(_, before)| before);
+        self.texts.give_back(&self.text.as_bytes()[walk.next..]);
+        self.passed.add(walk);
+        (self.texts, self.passed)
     }
 
     /// Goes to the next line that is not blank; returns also where in the text it was looked for.
@@ -119,8 +126,7 @@ impl LineReader {
                 Some(TextLine::TooLong) => return Ok((LineStep::TooLong, before)),
                 None => {}
             }
-            self.before += self.walk.number;
-            self.walk = LineWalk::default();
+            self.passed.add(std::mem::take(&mut self.walk));
             // What can be read at once.
             if !self.texts.read(&mut self.text, 0)? {
                 return Ok((LineStep::End, self.walk));
@@ -173,7 +179,7 @@ mod tests {
             if peeked {
                 assert_eq!(lines.peek().expect("memory"), LineStep::Line);
             }
-            let (mut texts, mut before) = lines.into_texts();
+            let (mut texts, LineWalk { number: mut before, .. }) = lines.into_texts();
             let (mut text, mut found) = (Text::default(), Vec::new());
             while texts.read(&mut text, 100).expect("memory") {
                 let mut walk = LineWalk::default();
@@ -187,6 +193,21 @@ mod tests {
             let found: Vec<_> = found.iter().map(|(number, line)| (*number, line.as_slice())).collect();
             assert_eq!(found, [(3, &b"one"[..]), (4, b"two"), (5, b"?"), (6, b"three")]);
         }
+    }
+
+    #[test]
+    fn comments_are_no_lines_and_are_counted() {
+        let text = b"# exported\n// by us\n{1}\n  # and so on\n# HELP a metric\n{2}\n#";
+        let mut lines = LineReader::new(Box::new(Cursor::new(text)), 20);
+        assert_eq!(lines.peek().expect("memory"), LineStep::Line);
+        lines.look_ahead(1, |_| ControlFlow::Break(()));
+        let mut found = Vec::new();
+        while lines.step().expect("memory") == LineStep::Line {
+            found.push((lines.number(), lines.line().to_vec()));
+        }
+        let found: Vec<_> = found.iter().map(|(number, line)| (*number, line.as_slice())).collect();
+        assert_eq!(found, [(3, &b"{1}"[..]), (5, b"# HELP a metric"), (6, b"{2}")]);
+        assert_eq!(lines.comments(), 4);
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Parallel {
 /// Lines that were parsed, numbered from the first of them.
 struct ParsedLines {
     batch: RowBatch,
-    lines: u64,
+    walk: LineWalk,
     /// What its requests come to in each of the pools.
     ranges: Vec<Option<EngineRange>>,
 }
@@ -63,8 +63,8 @@ struct ParsedLines {
 /// A file of lines that need nothing of one another to be parsed.
 pub(super) struct ParallelLines {
     file: Arc<str>,
-    /// Lines of the pieces before the next one.
-    before: u64,
+    /// What was passed before the next piece.
+    passed: LineWalk,
     parsers: Vec<JoinHandle<()>>,
     /// The pieces in their order.
     order: Receiver<io::Result<Receiver<ParsedLines>>>,
@@ -93,7 +93,7 @@ impl ParallelLines {
             // Its other end is held here.
             drop(spare.send(RowBatch::default()));
         }
-        let (texts, before) = lines.into_texts();
+        let (texts, passed) = lines.into_texts();
         let feed = Arc::new(Mutex::new(Feed { texts, piece_bytes, spares, order: Some(told) }));
         let parser = || Parser {
             feed: Arc::clone(&feed),
@@ -103,7 +103,7 @@ impl ParallelLines {
             text: Text::default(),
         };
         let parsers = (0..threads).map(|_| parser().start()).collect::<Result<_, _>>()?;
-        Ok(Self { file, before, parsers, order, batch: None, spare })
+        Ok(Self { file, passed, parsers, order, batch: None, spare })
     }
 
     /// A thread ends before the lines do only where it panicked, which goes on here.
@@ -130,17 +130,18 @@ impl TraceSource for ParallelLines {
             let piece = match self.order.recv() {
                 Ok(Ok(parsed)) => parsed.recv(),
                 Ok(Err(source)) => {
-                    let (file, line) = (Arc::clone(&self.file), self.before);
+                    let (file, line) = (Arc::clone(&self.file), self.passed.number);
                     return Err(TraceError::Read { file, line, source });
                 }
                 Err(ended) => Err(ended),
             };
-            let Ok(ParsedLines { mut batch, lines, ranges }) = piece else {
+            let Ok(ParsedLines { mut batch, walk, ranges }) = piece else {
                 self.join();
+                carried.comments += self.passed.comments;
                 return Ok(Filled::End);
             };
-            batch.move_lines(self.before);
-            self.before += lines;
+            batch.move_lines(self.passed.number);
+            self.passed.add(walk);
             let is_whole = carried.place(&mut batch);
             self.batch = Some(batch);
             if !ranges.is_empty() {
@@ -234,7 +235,7 @@ impl Parser {
         }
         batch.refused.reverse();
         let ranges = self.pools.iter().map(|pool| range_of(&batch, pool)).collect();
-        ParsedLines { batch, lines: walk.number, ranges }
+        ParsedLines { batch, walk, ranges }
     }
 }
 

@@ -19,7 +19,7 @@ use super::parallel::{Parallel, ParallelLines};
 use super::records::{Carried, Filled, LineSource, Records, TraceSource, turns_sentence};
 use super::rows::{self, Opener, RowReader, RowRecords};
 use super::served::Served;
-use super::text::is_utf16;
+use super::text::utf16;
 use super::timeline::TimeFacts;
 use super::tokens::TokenIds;
 use super::unpack::read_ahead;
@@ -339,8 +339,8 @@ impl TraceReader {
             let source = self.log_source(Some(preset), Places::default(), rows, name);
             return Ok(OpenSource::unwatched(Format::Log(preset), source));
         }
-        if is_utf16(head) {
-            return Err(TraceError::Utf16 { file: Arc::clone(name) });
+        if let Some(encoding) = utf16(head) {
+            return Err(TraceError::Utf16 { file: Arc::clone(name), encoding });
         }
         let lines = rows::lines(bytes, self.options.max_line_bytes);
         let mut lines = lines.map_err(|source| unreadable(name, source))?;
@@ -510,6 +510,7 @@ impl TraceReader {
         let mut notes = if placed > 1 { vec![note] } else { Vec::new() };
         notes.extend(self.times().notes(self.options.order));
         notes.extend_from_slice(self.carried.places());
+        notes.extend(self.carried.comments_note());
         notes.extend(self.carried.models_note());
         notes.extend(self.carried.session_note());
         notes.extend(self.carried.turns_note());

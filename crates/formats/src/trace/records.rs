@@ -54,6 +54,8 @@ pub(super) struct Carried {
     pub formats: Vec<Format>,
     /// Where in their rows records lay, file by file; the first few.
     places: Vec<String>,
+    /// Lines that are comments.
+    pub comments: u64,
     /// Whether a file lists the pages of requests that may name their session.
     pub lists_pages: bool,
     /// Whether the models of the file at hand share one pool.
@@ -217,6 +219,17 @@ impl Carried {
         ));
     }
 
+    /// That lines are comments, where some are.
+    pub fn comments_note(&self) -> Option<String> {
+        (self.comments > 0).then(|| {
+            format!(
+                "{} lines begin as comments do (`#` or `//`) and were passed over: what they say of the log, such as \
+                 that it is a sample, is not known here",
+                self.comments
+            )
+        })
+    }
+
     /// What was noted of places.
     pub fn places(&self) -> &[String] {
         &self.places
@@ -302,6 +315,7 @@ impl<D: Decode> TraceSource for LineSource<D> {
             })?;
             let Some(read) = step else {
                 carried.note_place(&self.file, self.rows.place());
+                carried.comments += self.rows.comments();
                 return Ok(Filled::End);
             };
             match read.and_then(|()| self.decode(batch, carried)) {

@@ -7,7 +7,7 @@ use super::input::TraceInput;
 use super::joined;
 use super::lines::{LineReader, LineStep};
 use super::options::Format;
-use super::text::is_utf16;
+use super::text::utf16;
 use super::unpack::{has_cores, read_ahead};
 use crate::almost_json;
 use crate::codec::DecodeError;
@@ -40,6 +40,14 @@ impl RowReader {
         match self {
             Self::Lines(lines) => lines.number(),
             Self::Frames(frames) => frames.number(),
+        }
+    }
+
+    /// Comments between the rows so far.
+    pub fn comments(&self) -> u64 {
+        match self {
+            Self::Lines(lines) => lines.comments(),
+            Self::Frames(_) => 0,
         }
     }
 
@@ -116,6 +124,11 @@ impl RowRecords {
         self.rows.number()
     }
 
+    /// Comments between the rows so far.
+    pub fn comments(&self) -> u64 {
+        self.rows.comments()
+    }
+
     /// Where the last records lay that something carried.
     pub fn place(&self) -> Option<&RecordPath> {
         self.place.as_ref()
@@ -177,9 +190,9 @@ impl RowRecords {
     }
 }
 
-/// Opens the bytes of a file as rows, JSON over several lines put on one.
+/// Opens the bytes of a file as rows, what stands on several lines put on one.
 pub(super) fn lines(bytes: Box<dyn BufRead + Send>, limit: usize) -> io::Result<LineReader> {
-    Ok(LineReader::new(joined::joined(bytes)?, limit))
+    Ok(LineReader::new(joined::joined(bytes, limit)?, limit))
 }
 
 /// The rows of a log's file as they are, for those who read what is in them by themselves.
@@ -198,10 +211,10 @@ impl RawRecords {
         let head = bytes.and_then(frames::head);
         let failed = |source| TraceError::Read { file: Arc::clone(&name), line: 0, source };
         let (head, bytes) = head.map_err(failed)?;
-        let rows = match frames::is_framed(&head) {
-            true => RowReader::Frames(Frames::new(bytes, limit)),
-            false if is_utf16(&head) => return Err(TraceError::Utf16 { file: name }),
-            false => RowReader::Lines(lines(bytes, limit).map_err(failed)?),
+        let rows = match (frames::is_framed(&head), utf16(&head)) {
+            (true, _) => RowReader::Frames(Frames::new(bytes, limit)),
+            (false, Some(encoding)) => return Err(TraceError::Utf16 { file: name, encoding }),
+            (false, None) => RowReader::Lines(lines(bytes, limit).map_err(failed)?),
         };
         Ok(Self { rows })
     }

@@ -16,10 +16,21 @@ const READ_BYTES: usize = 256 * 1024;
 /// Bytes of a text that is looked at before it is read: a processor's cache holds it.
 const LOOK_BYTES: usize = if cfg!(test) { 8 } else { 1 << 20 };
 
-/// Whether a file that begins so is text in UTF-16: by its byte-order mark, or, as tools leave that out on
-/// little-endian machines, by a zero behind each of two letters.
-pub(super) fn is_utf16(head: &[u8]) -> bool {
-    matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [1..=0x7f, 0, 1..=0x7f, 0, ..])
+/// Which UTF-16 a file that begins so is in, by the name that iconv has for it: by its byte-order mark, or, where tools
+/// leave that out, by a zero behind or in front of each of two letters.
+pub(super) fn utf16(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("UTF-16"),
+        [1..=0x7f, 0, 1..=0x7f, 0, ..] => Some("UTF-16LE"),
+        [0, 1..=0x7f, 0, 1..=0x7f, ..] => Some("UTF-16BE"),
+        _ => None,
+    }
+}
+
+/// Whether a line is a comment, which JSON has none of. What Prometheus writes in front of its metrics says what it is.
+pub(super) fn is_comment(line: &[u8]) -> bool {
+    let is_of_metrics = || [&b"# HELP "[..], b"# TYPE "].iter().any(|head| line.starts_with(head));
+    line.starts_with(b"//") || (line.starts_with(b"#") && !is_of_metrics())
 }
 
 /// Whole lines, each but the last with its end; kept for its memory.
@@ -244,12 +255,21 @@ pub(super) enum TextLine {
 pub(super) struct LineWalk {
     /// Where the next line begins.
     pub next: usize,
-    /// Lines passed, blank ones too.
+    /// Lines passed, blank ones and comments too.
     pub number: u64,
+    /// Comments among them.
+    pub comments: u64,
 }
 
 impl LineWalk {
-    /// Goes to the next line that is not blank, if there is one; none may have more than `limit` bytes.
+    /// Adds what another text had.
+    pub fn add(&mut self, other: Self) {
+        self.number += other.number;
+        self.comments += other.comments;
+    }
+
+    /// Goes to the next line that is neither blank nor a comment, if there is one; none may have more than `limit`
+    /// bytes.
     pub fn step(&mut self, text: &[u8], limit: usize) -> Option<TextLine> {
         while self.next < text.len() {
             let begin = self.next;
@@ -262,7 +282,10 @@ impl LineWalk {
             if line.len() > most || content.len() > limit {
                 return Some(TextLine::TooLong);
             }
-            if !content.trim_ascii_start().is_empty() {
+            let start = content.trim_ascii_start();
+            if is_comment(start) {
+                self.comments += 1;
+            } else if !start.is_empty() {
                 return Some(TextLine::Whole(begin..begin + content.len()));
             }
         }
