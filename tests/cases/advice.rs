@@ -36,7 +36,53 @@ fn host(number: usize) -> Value {
     json!(format!("h{}", number % 2))
 }
 
+/// A row whose time is of when it was written, and that says by `name` when it came.
+fn written_late(number: usize, name: &str) -> Value {
+    let mut row = chat(number);
+    row[name] = json!(format!("2025-11-20T12:{number:02}:00Z"));
+    row["timestamp"] = json!(format!("2025-11-20T15:00:{:02}Z", number / 5));
+    row
+}
+
+/// A row with a time in days, and nothing else that says when it came.
+fn in_days(number: usize, name: &str, of: impl Fn(f64) -> f64) -> Value {
+    let mut row = chat(number);
+    row.as_object_mut().expect("an object").remove("timestamp");
+    with(row, name, json!(of(45_981.5 + number as f64 / 1000.0)))
+}
+
 const ADVICE: &[Advice] = &[
+    Advice {
+        name: "when rows were written in place of when requests came",
+        row: |number| written_late(number, "request_started"),
+        says: "lies a minute and more before the time that was read",
+        mended: |number| {
+            let row = written_late(number, "request_started");
+            with(row.clone(), "timestamp", row["request_started"].clone())
+        },
+        options: &[],
+    },
+    Advice {
+        name: "days of a spreadsheet",
+        row: |number| in_days(number, "date", |days| days),
+        says: "less 25569, times 86400",
+        mended: |number| in_days(number, "timestamp", |days| (days - 25_569.0) * 86_400.0),
+        options: &[],
+    },
+    Advice {
+        name: "two models in one pool",
+        row: |number| with(tokens(number, number / 2), "asked_model", host(number)),
+        says: "names by its name the model that was asked",
+        mended: |number| with(tokens(number, number / 2), "asked_model", host(number)),
+        options: &["--id-scope", "field:asked_model"],
+    },
+    Advice {
+        name: "what a decode worker was handed",
+        row: |number| with(tokens(number, number), "cached_tokens", json!(47)),
+        says: "what comes for the first time cannot have been found",
+        mended: |number| with(tokens(number, number), "cached_tokens", json!(0)),
+        options: &[],
+    },
     Advice {
         name: "a message's text under another name",
         row: |number| message(number, "utterance"),

@@ -402,6 +402,26 @@ fn a_request_that_is_written_twice_in_other_words_is_told() {
     assert!(!said.contains("ask what another one asked"), "{said}");
 }
 
+/// An answer that the model is asked to go on with was told as the answer.
+#[test]
+fn chats_whose_answer_is_begun_are_no_conversations_with_their_answers() {
+    let said = |text: &str, goes_on: bool| {
+        let row = |number: usize| {
+            let mut row = chat(number);
+            let messages = row["messages"].as_array_mut().expect("messages");
+            messages.push(json!({"role": "assistant", "content": text}));
+            set(&mut row, "continue_final_message", json!(goes_on));
+            set(&mut row, "add_generation_prompt", json!(!goes_on));
+            row
+        };
+        replay(&(0..12).map(row).collect::<Vec<_>>(), &[]).0
+    };
+    assert!(said(PROSE, false).contains("12 of 12 chats end with an assistant's message"));
+    for said in [said("{\"answer\":", false), said(PROSE, true)] {
+        assert!(!said.contains("end with an assistant's message"), "{said}");
+    }
+}
+
 #[test]
 fn times_that_cannot_be_are_told() {
     let log = |time: &dyn Fn(u64) -> Value| {

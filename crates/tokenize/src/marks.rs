@@ -52,11 +52,10 @@ const PLACEHOLDERS: [&str; 6] = ["n/a", "null", "undefined", "nan", "<none>", "â
 /// The shortest text that may be one in a code, and the longest single word of a language.
 const CODE_BYTES: usize = 64;
 
-/// What the texts of messages show of how they were logged.
-pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
-    let last = messages.last().and_then(|message| message.get("role")?.as_str().map(str::to_owned));
+/// What the texts of messages show of how they were logged, of a request that asks to go on with the last one or not.
+pub(super) fn of(messages: &[ObjectFields], goes_on: bool) -> ChatRemarks {
     let mut remarks = ChatRemarks {
-        answered: u64::from(last.as_deref() == Some("assistant")),
+        answered: u64::from(!goes_on && messages.last().is_some_and(is_answer)),
         asked: digest_of_asked(messages),
         lone: u64::from(is_lone(messages)),
         ..ChatRemarks::default()
@@ -77,6 +76,14 @@ pub(super) fn of(messages: &[ObjectFields]) -> ChatRemarks {
     remarks.masked_texts +=
         ["user", "assistant"].map(|role| repeated(messages, role)).iter().sum::<u64>().min(others);
     remarks
+}
+
+/// Whether a message is an assistant's answer: a few words in its place begin one (`{`), and change little.
+fn is_answer(message: &ObjectFields) -> bool {
+    const FEW_BYTES: usize = 32;
+    let says_much = |content: &Value| content.as_str().is_none_or(|text| text.trim().len() > FEW_BYTES);
+    message.get("role").and_then(Value::as_str) == Some("assistant")
+        && message.get("content").is_none_or(says_much)
 }
 
 /// A digest of what was said but by a system, up to the last that no assistant said, without the white space around

@@ -289,7 +289,7 @@ impl RequestTokenizer {
         }
         let mut remarks = remarks;
         if let Some(partings) = &mut self.partings {
-            remarks.add(&marks::of(&messages));
+            remarks.add(&marks::of(&messages, body.continue_final_message == Some(true)));
             remarks.add(&partings.observe(body.raw_tools, FirstText::of_chat(&messages)));
         }
         let setting = Setting { rules: self.rules, time, max_bytes: self.limits.max_prompt_bytes };

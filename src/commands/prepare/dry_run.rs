@@ -5,7 +5,6 @@ use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, print};
 use crate::commands::first_records::{self, OneTry, topic_of};
 use crate::present::words::{counted, elapsed, moment};
-use kvset_core::request::labels::Label;
 use kvset_formats::almost_json;
 use kvset_formats::census::{FieldCensus, RowReading, RowSample};
 use kvset_formats::codec::{
@@ -156,11 +155,7 @@ impl DryRunFindings {
                 digest.update(output.value.as_deref().unwrap_or_default());
                 let event = output.value.as_deref().map(|value| decoder.decode(output.key.as_deref(), value));
                 if let Some(Ok(found)) = event {
-                    let cached = found.event.cached_tokens.stated();
-                    reading.has_cached |= cached.is_some();
-                    reading.cached_tokens = reading.cached_tokens.saturating_add(cached.unwrap_or(0));
-                    reading.has_time |= found.event.event_time.0 != 0;
-                    reading.has_replica |= found.event.labels.get(Label::Replica).is_some();
+                    reading.note(&found.event);
                 }
             }
             (prepared.requests > 0).then(|| RowReading { digest: digest.digest(), ..reading })

@@ -5,7 +5,7 @@
 
 use super::UnreadField;
 use super::rules::UnreadKind;
-use super::words::{any, words};
+use super::words::{FOUND, NOT_FOUND, TOKENS, any, words};
 use crate::row_values::walk;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -81,8 +81,6 @@ fn counts_of(row: &Value) -> Vec<(String, Counted, f64)> {
 
 /// What a number at a path counts, by its names; nothing where it counts more than a request, or no tokens.
 fn counted(path: &str) -> Option<Counted> {
-    const FOUND: [&str; 6] = ["cached", "hit", "hits", "read", "reused", "matched"];
-    const TOKENS: [&str; 3] = ["token", "tokens", "toks"];
     const IN_ONE: [&str; 11] = [
         "external",
         "local",
@@ -110,39 +108,25 @@ fn counted(path: &str) -> Option<Counted> {
         "budget",
         "last",
     ];
-    const OF_OTHERS: [&str; 20] = [
-        "uncached",
-        "miss",
-        "missed",
-        "write",
-        "written",
-        "creation",
-        "create",
-        "created",
-        "audio",
-        "image",
-        "text",
-        "video",
-        "cost",
-        "price",
-        "ratio",
-        "rate",
-        "output",
-        "completion",
-        "blocks",
-        "pages",
-    ];
+    const OF_OTHERS: [&str; 8] =
+        ["audio", "image", "text", "video", "output", "completion", "blocks", "pages"];
+    const PARAMETERS: [&str; 2] = ["params", "parameters"];
     let (around, last) = path.rsplit_once('.').unwrap_or(("", path));
     let (name, all) = (words(last), words(path));
-    if path.contains("[]") || any(&all, &OF_MORE) || any(&words(around), &["messages", "params", "request"]) {
+    let around = words(around);
+    // What engines pass on of a transfer is in parameters, too.
+    let is_asked = any(&around, &["messages", "request"])
+        || (any(&around, &PARAMETERS) && any(&around, &["sampling", "generation"]));
+    if path.contains("[]") || any(&all, &OF_MORE) || is_asked {
         return None;
     }
-    let is_found = any(&name, &FOUND) || (any(&name, &["computed"]) && any(&name, &IN_ONE));
+    let is_found =
+        any(&name, &FOUND) || any(&name, &["read"]) || (any(&name, &["computed"]) && any(&name, &IN_ONE));
     match any(&name, &TOKENS) {
-        true if is_found && !any(&name, &OF_OTHERS) => {
+        true if is_found && !any(&name, &OF_OTHERS) && !any(&name, &NOT_FOUND) => {
             Some(if any(&all, &IN_ONE) { Counted::FoundInOne } else { Counted::Found })
         }
-        true if name == ["prompt", "tokens"] && any(&words(around), &["usage"]) => Some(Counted::Prompt),
+        true if name == ["prompt", "tokens"] && any(&around, &["usage"]) => Some(Counted::Prompt),
         _ => None,
     }
 }
@@ -167,7 +151,7 @@ mod tests {
         assert_eq!(told(&row), [said]);
         for row in [
             json!({"usage": usage(960), "response": {"usage": usage(0)}}),
-            json!({"usage": usage(0), "kv": {"num_external_computed_tokens": 960}}),
+            json!({"usage": usage(0), "kv_transfer_params": {"num_external_computed_tokens": 960}}),
             json!({"usage": {"cached_tokens": 960, "cache_read_input_tokens": 480}}),
             json!({"cached_tokens": "960", "hit_tokens": 96}),
             json!({"usage": {"prompt_tokens": 90}, "response": {"usage": {"prompt_tokens": 900}}}),
@@ -186,6 +170,7 @@ mod tests {
             json!({"cached_tokens": 0, "session_cached_tokens": 9600, "max_cached_tokens": 4096}),
             json!({"chunks": [{"usage": {"cached_tokens": 0}}, {"usage": {"cached_tokens": 960}}]}),
             json!({"usage": {"prompt_tokens": 90}, "prompt_tokens": 900}),
+            json!({"cached_tokens": 0, "sampling_params": {"hit_tokens": 960}}),
         ] {
             assert_eq!(told(&row), [""; 0], "{row}");
         }

@@ -1,7 +1,8 @@
 //! Who looked a prompt up in the engine's cache, and who did not: parameters with which nothing is looked up, caches of
 //! answers, and requests that no engine computed.
 
-use super::words::{any, is_set, words, words_of_last, words_of_value};
+use super::words::{ENDED, OUTCOMES, any, is_set, words, words_of_last, words_of_value};
+use crate::record::outcome::CLIENT_GONE;
 use serde_json::Value;
 
 /// Parameters with which vLLM, SGLang and llama.cpp compute the whole prompt: they score its tokens, or are told not
@@ -53,35 +54,8 @@ pub(super) fn is_answered_from_cache(own: &[&str], value: &Value) -> bool {
 /// Whether a field says that no engine computed the prompt: a flag of that name, an outcome of that value, a status
 /// that is an error, or a call that asks for no answer.
 pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
-    const FLAGS: [&str; 10] = [
-        "blocked",
-        "refused",
-        "rejected",
-        "denied",
-        "skipped",
-        "failed",
-        "mocked",
-        "simulated",
-        "throttled",
-        "dry",
-    ];
-    const OUTCOMES: [&str; 15] = [
-        "code",
-        "level",
-        "outcome",
-        "status",
-        "state",
-        "disposition",
-        "decision",
-        "verdict",
-        "action",
-        "result",
-        "reason",
-        "resolution",
-        "phase",
-        "mode",
-        "event",
-    ];
+    const FLAGS: [&str; 3] = ["denied", "simulated", "dry"];
+    const PHASES: [&str; 6] = ["level", "action", "resolution", "phase", "mode", "event"];
     const CALLS: [&str; 12] = [
         "operation",
         "object",
@@ -110,7 +84,6 @@ pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
         "healthz",
         "metrics",
     ];
-    const CLIENT_GONE: u64 = 499;
     let last = words_of_last(own);
     let said = words_of_value(value);
     let around = words_of_last(own.get(1..).unwrap_or_default());
@@ -130,11 +103,12 @@ pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
         true => (2..=16).contains(&code),
         false => (400..600).contains(&code) && code != CLIENT_GONE,
     };
-    (is_set(value) && any(&last, &FLAGS))
+    let says_end = |words: &[String]| any(words, &ENDED) || any(words, &FLAGS);
+    (is_set(value) && says_end(&last))
         // Of a cache it says what that had.
-        || (any(&last, &OUTCOMES)
+        || ((any(&last, &OUTCOMES) || any(&last, &PHASES))
             && !any(&last, &["cache"])
-            && (any(&said, &FLAGS) || any(&said, &["error", "timeout", "timed", "expired", "block", "deny"])))
+            && (says_end(&said) || any(&said, &["error", "timeout", "timed", "expired", "block", "deny"])))
         || (any(&last, &CALLS) && any(&said, &OTHER_CALLS))
         || (is_code && (is_grpc_fault || code.is_some_and(is_error)))
 }

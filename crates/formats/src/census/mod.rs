@@ -16,6 +16,7 @@ mod scopes;
 mod sentences;
 mod shares;
 mod splits;
+mod times;
 mod words;
 
 pub use rules::UnreadKind;
@@ -24,12 +25,15 @@ pub use sample::RowSample;
 use crate::row_values::{RowValue, walk};
 use caches::cache_named_in;
 use contradictions::contradictions;
+use kvset_core::request::event::RequestEvent;
+use kvset_core::request::labels::Label;
 use partial::partial;
 use rules::{is_of_answer, is_of_computed, kind_of};
 use serde_json::Value;
 use shares::share_of;
 use splits::{splits, unanswered};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use times::{LONG_BEFORE_MS, moment_at, says_arrival};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Different fields that are told apart.
@@ -54,10 +58,22 @@ pub struct RowReading {
     pub cached_tokens: u64,
     /// Whether one of them names the cache that served it.
     pub has_replica: bool,
-    /// Whether one of them says when it came.
-    pub has_time: bool,
+    /// When the last of them came, in milliseconds, where one says so.
+    pub time: Option<i64>,
     /// Whether prompts of its format may be texts.
     pub may_be_text: bool,
+}
+
+impl RowReading {
+    /// Notes what a request of the row states.
+    pub fn note(&mut self, event: &RequestEvent<'_>) {
+        if let Some(tokens) = event.cached_tokens.stated() {
+            self.has_cached = true;
+            self.cached_tokens = self.cached_tokens.saturating_add(tokens);
+        }
+        self.time = Some(event.event_time.0).filter(|time| *time != 0).or(self.time);
+        self.has_replica |= event.labels.get(Label::Replica).is_some();
+    }
 }
 
 /// A field that could matter and was not read.
@@ -86,6 +102,8 @@ pub struct FieldCensus {
     pub rows: u64,
     /// Those that touch most rows first.
     pub unread: Vec<UnreadField>,
+    /// Those that name several models: they matter where requests seem to stand there twice.
+    pub models: Vec<UnreadField>,
 }
 
 /// A field that could matter.
@@ -98,6 +116,7 @@ struct Candidate {
     tried_in: Vec<usize>,
     share: Option<f64>,
     is_positive: bool,
+    said: String,
 }
 
 /// Rows under census, and what reads one.
@@ -130,24 +149,15 @@ impl FieldCensus {
         unread.extend(rows.of_whole_rows(partial));
         unread.extend(rows.of_whole_rows(contradictions));
         unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
-        Self { rows: count, unread }
+        let (models, unread) = unread.into_iter().partition(|field| field.kind == UnreadKind::Model);
+        Self { rows: count, unread, models }
     }
 
     /// Adds what another file has.
     pub fn merge(&mut self, other: Self) {
         self.rows += other.rows;
-        for field in other.unread {
-            let known =
-                self.unread.iter_mut().find(|known| (&known.path, known.kind) == (&field.path, field.kind));
-            match known {
-                Some(known) => {
-                    known.rows += field.rows;
-                    known.of += field.of;
-                    known.values = known.values.max(field.values);
-                }
-                None => self.unread.push(field),
-            }
-        }
+        merge_fields(&mut self.unread, other.unread);
+        merge_fields(&mut self.models, other.models);
         self.unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
     }
 
@@ -182,6 +192,19 @@ impl FieldCensus {
     }
 }
 
+fn merge_fields(fields: &mut Vec<UnreadField>, others: Vec<UnreadField>) {
+    for field in others {
+        match fields.iter_mut().find(|known| (&known.path, known.kind) == (&field.path, field.kind)) {
+            Some(known) => {
+                known.rows += field.rows;
+                known.of += field.of;
+                known.values = known.values.max(field.values);
+            }
+            None => fields.push(field),
+        }
+    }
+}
+
 /// Candidates by where they lie and why they could matter: one field may have values of two kinds.
 type Candidates = BTreeMap<(String, UnreadKind), Candidate>;
 
@@ -205,6 +228,7 @@ impl Candidate {
             tried_in: Vec::new(),
             share: None,
             is_positive: false,
+            said: String::new(),
         }
     }
 
@@ -252,7 +276,9 @@ impl Candidate {
         let values = self.values() as u64;
         let is_few = values * 2 <= self.count() || self.count() < FEW_ROWS;
         match self.kind {
-            UnreadKind::Cache | UnreadKind::Owner => values > 1 && values <= MAX_VALUES as u64 && is_few,
+            UnreadKind::Cache | UnreadKind::Owner | UnreadKind::Model => {
+                values > 1 && values <= MAX_VALUES as u64 && is_few
+            }
             UnreadKind::Adapter => values + u64::from(self.count() < rows) > 1,
             UnreadKind::CachedTokens => self.is_positive,
             UnreadKind::Time => values > 1 && self.count() * 2 >= rows,
@@ -333,13 +359,21 @@ impl Rows<'_, '_> {
                 UnreadKind::NoLookup => {
                     !candidate.tried_in.iter().any(|row| has(row, |reading| reading.cached_tokens > 0))
                 }
-                UnreadKind::Time => !self.readings.values().flatten().any(|reading| reading.has_time),
+                UnreadKind::Time => !self.has_time() || says_arrival(path),
                 _ => true,
             }
         });
         unread.retain(|(_, candidate)| {
             candidate.kind != UnreadKind::AnswerCache
                 || !self.says_what_a_cache_of_pages_found(|row| candidate.rows.binary_search(&row).is_ok())
+        });
+        let has_time = self.has_time();
+        unread.retain_mut(|(path, candidate)| {
+            let is_of_arrival = candidate.kind == UnreadKind::Time && has_time;
+            if is_of_arrival && self.lies_long_before(path, candidate) {
+                candidate.said.push_str("and lies a minute and more before the time that was read");
+            }
+            !is_of_arrival || !candidate.said.is_empty()
         });
         // One tells when requests came.
         let mut tells_time = false;
@@ -360,12 +394,32 @@ impl Rows<'_, '_> {
                 rows,
                 of,
                 values: candidate.values(),
-                said: String::new(),
                 share: candidate.share,
                 cached_share: self.cached_share(&candidate),
+                said: candidate.said,
             })
             .collect();
         unread
+    }
+
+    /// Whether one of the rows that were read says when it came.
+    fn has_time(&self) -> bool {
+        self.readings.values().flatten().any(|reading| reading.time.is_some())
+    }
+
+    /// Whether a field has a time of its own in nearly every row, long before the one that was read.
+    fn lies_long_before(&mut self, path: &str, candidate: &Candidate) -> bool {
+        const FEWEST: usize = 8;
+        let rows = candidate.rows.len();
+        if rows < FEWEST || candidate.values() * 10 < rows * 9 {
+            return false;
+        }
+        let is_before = |row: &&usize| {
+            let read = self.reading(**row).and_then(|reading| reading.time);
+            let own = moment_at(&self.rows[**row].value, path);
+            own.zip(read).is_some_and(|(own, read)| own.saturating_add(LONG_BEFORE_MS) <= read)
+        };
+        candidate.rows.iter().filter(is_before).count() * 10 >= rows * 9
     }
 
     /// What is found in rows as they stand, counted over those that are spread over the log where one of them has it.

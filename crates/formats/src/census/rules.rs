@@ -2,9 +2,10 @@
 
 use super::caches::{CACHES, MAX_NAME, cache_named_in, is_route, pairs};
 use super::lookups::{is_answered_from_cache, looks_nothing_up, says_not_computed};
-use super::scopes::{is_beside_the_request, is_in_front, is_of_caller, is_within, keeps_no_answers};
+use super::scopes::{CALLERS, is_beside_the_request, is_in_front, is_of_caller, is_within, keeps_no_answers};
 use super::shares::share_of;
-use super::words::{any, any_of_several, words, words_of_last};
+use super::times::is_time;
+use super::words::{ANSWERS, FOUND, JUDGED, NOT_FOUND, TOKENS, any, any_of_several, words, words_of_last};
 use crate::row_values::bare;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,6 +26,8 @@ pub enum UnreadKind {
     Cache,
     /// A name of an adapter, whose pages are its own.
     Adapter,
+    /// A name of a model, which matters where requests seem to stand there twice.
+    Model,
     /// A name of a tenant, an environment or a place.
     Owner,
     /// The share of the traffic that was kept.
@@ -54,29 +57,13 @@ const TEXT_WORDS: usize = 6;
 /// The shortest list of whole numbers that may be tokens.
 const MIN_INTEGERS: usize = 8;
 
-/// Names of parts of a record that are of its answer, or of the log itself.
-const OF_ANSWERS: [&str; 41] = [
-    "judge",
-    "judgement",
-    "judgment",
+/// Names of parts of a record that are of its log, or of how its answer came.
+const OF_ANSWERS: [&str; 24] = [
     "rationale",
     "verdict",
-    "critique",
-    "evaluation",
-    "eval",
     "delta",
-    "response",
-    "responses",
-    "output",
-    "outputs",
-    "completion",
-    "completions",
-    "choice",
-    "choices",
-    "answer",
     "answers",
-    "reply",
-    "generated",
+    "choice",
     "generation",
     "result",
     "results",
@@ -89,7 +76,6 @@ const OF_ANSWERS: [&str; 41] = [
     "traceback",
     "headers",
     "header",
-    "feedback",
     "comment",
     "expected",
     "logprob",
@@ -115,25 +101,8 @@ const NO_TOKENS: [&str; 14] = [
     "bounds",
     "counts",
 ];
-/// Names of those who ask, which are no caches.
-const CALLERS: [&str; 16] = [
-    "client",
-    "user",
-    "remote",
-    "peer",
-    "source",
-    "caller",
-    "forwarded",
-    "agent",
-    "browser",
-    "sdk",
-    "topic",
-    "queue",
-    "request",
-    "api",
-    "db",
-    "task_type",
-];
+/// Names of those who ask, alongside the [`CALLERS`], and of what they ask by.
+const ASKING: [&str; 7] = ["source", "forwarded", "sdk", "topic", "queue", "request", "api"];
 /// What runs the engines: what it names or numbers is one of them.
 const SERVING: [&str; 10] =
     ["ray", "vllm", "sglang", "triton", "skypilot", "slurm", "bentoml", "modal", "runpod", "sagemaker"];
@@ -162,30 +131,9 @@ const OWNERS: [&str; 21] = [
     "site",
     "cell",
 ];
-const FOUND: [&str; 8] = ["cache", "cached", "hit", "hits", "reused", "matched", "caching", "prefix"];
-const NOT_FOUND: [&str; 21] = [
-    "id",
-    "version",
-    "creation",
-    "create",
-    "created",
-    "write",
-    "written",
-    "miss",
-    "missed",
-    "max",
-    "limit",
-    "size",
-    "capacity",
-    "cost",
-    "price",
-    "usd",
-    "rate",
-    "ttl",
-    "ratio",
-    "allocated",
-    "free",
-];
+/// Words of counts that are of no prompt's tokens, alongside [`NOT_FOUND`].
+const OTHER_COUNTS: [&str; 10] =
+    ["id", "version", "max", "limit", "size", "capacity", "usd", "ttl", "allocated", "free"];
 const SCHEMAS: [&str; 9] = [
     "function",
     "functions",
@@ -228,7 +176,7 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
         Value::String(_) | Value::Number(_) if is_time(&last, value) => Some(UnreadKind::Time),
         Value::String(_) if cache_named_in(path, value).is_some() => Some(UnreadKind::Cache),
         Value::String(text) if is_text(text) || is_packed_text(text) => {
-            (!of_answer).then_some(UnreadKind::Text)
+            (!of_answer && !is_heading(&last, text)).then_some(UnreadKind::Text)
         }
         Value::String(text) if text.is_empty() || text.len() > MAX_NAME => None,
         Value::String(text) if served_by(&last, text) => Some(UnreadKind::Cache),
@@ -237,34 +185,9 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
     }
 }
 
-/// Whether a value is a date, or by its name and size a time of the last decades in seconds to nanoseconds.
-fn is_time(last: &[String], value: &Value) -> bool {
-    const TIMES: [&str; 14] = [
-        "time",
-        "timestamp",
-        "ts",
-        "date",
-        "at",
-        "created",
-        "start",
-        "started",
-        "received",
-        "begin",
-        "when",
-        "logged",
-        "unix",
-        "ns",
-    ];
-    /// 2001 to 2096, in seconds.
-    const SECONDS: std::ops::Range<f64> = 1e9..4e9;
-    let text = value.as_str().unwrap_or_default();
-    let digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
-    let is_date = (16..=40).contains(&text.len())
-        && [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15].into_iter().all(digit)
-        && text.as_bytes()[4] == b'-';
-    let number = value.as_f64().or_else(|| text.parse().ok()).unwrap_or(0.0);
-    let is_moment = [1.0, 1e3, 1e6, 1e9].iter().any(|unit| SECONDS.contains(&(number / unit)));
-    is_date || (is_moment && any(last, &TIMES))
+/// Whether a text is what an application calls a conversation, for its users to find it again.
+fn is_heading(last: &[String], text: &str) -> bool {
+    any(last, &["title", "subject", "headline", "heading", "caption"]) && text.len() <= MAX_NAME
 }
 
 /// Whether a path leads to what was answered, or to what is said of that or of the log. A name that says prompt is
@@ -273,9 +196,8 @@ pub(super) fn is_of_answer(path: &str) -> bool {
     const ASKED: [&str; 6] = ["prompt", "instruction", "instructions", "system", "context", "persona"];
     let (around, last) = path.rsplit_once('.').unwrap_or(("", path));
     let last = words(last);
-    any(&words(around), &OF_ANSWERS)
-        || (any(&last, &OF_ANSWERS) && !any(&last, &ASKED))
-        || last == ["user", "agent"]
+    let speaks = |words: &[String]| [&ANSWERS[..], &JUDGED, &OF_ANSWERS].iter().any(|of| any(words, of));
+    speaks(&words(around)) || (speaks(&last) && !any(&last, &ASKED)) || last == ["user", "agent"]
 }
 
 /// Whether a path leads into the form that an answer must have: a schema or a grammar, which no prompt contains. That
@@ -312,13 +234,20 @@ fn name_kind(path: &str, own: &[&str], last: &[String], value: &Value) -> Option
         None
     } else if is(&ADAPTERS) {
         Some(UnreadKind::Adapter)
-    } else if is_deployment || (is(&CACHES) && !any(last, &CALLERS) && !any(&around, &CALLERS)) {
+    } else if is_deployment || (is(&CACHES) && !is_asking(last) && !is_asking(&around)) {
         (!is_in_front(own) && !is_route(text)).then_some(UnreadKind::Cache)
     } else if any(&around, &SERVING) && (is_name(last) || any(last, &["actor", "task"])) {
         Some(UnreadKind::Cache)
+    } else if is(&OWNERS) && !is_of_caller(path) {
+        Some(UnreadKind::Owner)
     } else {
-        (is(&OWNERS) && !is_of_caller(path)).then_some(UnreadKind::Owner)
+        let is_elsewhere = is_of_answer(path) || is_within(path) || is_beside_the_request(path);
+        (is(&["model"]) && !text.is_empty() && !is_elsewhere).then_some(UnreadKind::Model)
     }
+}
+
+fn is_asking(words: &[String]) -> bool {
+    any(words, &CALLERS) || any(words, &ASKING)
 }
 
 /// Whether a text is a digest, of 32 digits and more.
@@ -353,9 +282,7 @@ fn says_what_was_cached(path: &str, value: &Value) -> bool {
     if keeps_no_answers(path) || is_price || any(&words(path), &["output", "completion"]) {
         return false;
     }
-    let counts = |(key, held): &(&str, &str)| {
-        is_count(&Value::from(*held)) && any(&words(key), &["cached", "hit", "hits", "reused", "matched"])
-    };
+    let counts = |(key, held): &(&str, &str)| is_count(&Value::from(*held)) && any(&words(key), &FOUND);
     let names: Vec<&str> = path.rsplit('.').take(3).collect();
     match value {
         Value::String(text) if text.len() <= MAX_NAME && !is_count(value) && !is_within(path) => {
@@ -371,7 +298,9 @@ fn is_of_cached(names: &[&str]) -> bool {
     let all: Vec<String> = names.iter().flat_map(|name| super::words::words(name)).collect();
     let last = words_of_last(names);
     let speaks = |of: &[&str]| all.iter().any(|word| of.iter().any(|part| word.contains(part)));
-    let is_found = any(&words, &FOUND) || words.iter().any(|word| word.contains("cache"));
+    let is_found = any(&words, &FOUND)
+        || any(&words, &["prefix", "caching"])
+        || words.iter().any(|word| word.contains("cache"));
     // Places that the cached tokens were found in: each has a part of them.
     let is_part = words_of_last(&names[1..]).starts_with(&["cached".to_owned(), "tokens".to_owned()]);
     // What was not found is another count, and a stored block none.
@@ -379,27 +308,24 @@ fn is_of_cached(names: &[&str]) -> bool {
         && speaks(&["tok", "usage", "block", "prefix", "page", "kv", "char", "prompt"])
         && !any(&all, &["uncached", "noncached", "uncacheable"])
         && !any(&last, &NOT_FOUND)
+        && !any(&last, &OTHER_COUNTS)
         && (is_part
-            || any(
-                &last,
-                &[
-                    "tokens", "token", "toks", "cached", "hit", "hits", "read", "n", "count", "num",
-                    "reused", "matched", "blocks", "len", "length",
-                ],
-            ))
+            || any(&last, &TOKENS)
+            || any(&last, &FOUND)
+            || any(&last, &["read", "n", "count", "num", "blocks", "len", "length"]))
 }
 
 /// Whether a name speaks of the tokens of a prompt that were computed: the rest was found.
 pub(super) fn is_of_computed(path: &str) -> bool {
     let last = words(path.rsplit('.').next().unwrap_or_default());
-    any(&last, &["prefill", "prefilled", "computed", "recomputed"]) && any(&last, &["tokens", "toks"])
+    any(&last, &["prefill", "prefilled", "computed", "recomputed"]) && any(&last, &TOKENS)
 }
 
 /// Whether a name speaks of the share that a cache had.
 fn is_share_of_cached(names: &[&str]) -> bool {
     const SHARES: [&str; 7] = ["ratio", "rate", "pct", "percent", "percentage", "share", "fraction"];
     let (last, around) = (words_of_last(names), words_of_last(names.get(1..).unwrap_or_default()));
-    let is_found = |words: &[String]| any(words, &["cached", "hit", "hits", "reused", "reuse"]);
+    let is_found = |words: &[String]| any(words, &FOUND) || any(words, &["reuse"]);
     let is_of_cache =
         any(&last, &["cache", "cached", "prefix", "kv"]) || any(&around, &["cache", "prefix", "kv"]);
     any(&last, &SHARES) && is_found(&last) && is_of_cache
@@ -464,6 +390,8 @@ mod tests {
         for (path, value, kind) in [
             ("system_prompt", json!(prose), Some(UnreadKind::Text)),
             ("response.text", json!(prose), None),
+            ("conversation.title", json!(prose), None),
+            ("title", json!(prose.repeat(4)), Some(UnreadKind::Text)),
             (
                 "kwargs.tools",
                 json!([{"type": "function", "function": {"name": "f"}}]),
@@ -507,6 +435,8 @@ mod tests {
             ("sampling_params.n", json!(2), None),
             ("temperature", json!(0.7), None),
             ("logging_time", json!("2026-11-29T18:00:00Z"), Some(UnreadKind::Time)),
+            ("date", json!(45939.37037), Some(UnreadKind::Time)),
+            ("processing_time", json!(45939.37037), None),
             ("values[][]", json!("1763640005159000000"), None),
             ("span.start_ns", json!("1763640005159000000"), Some(UnreadKind::Time)),
             ("start_ms", json!(1_763_640_005_159_i64), Some(UnreadKind::Time)),
@@ -533,7 +463,8 @@ mod tests {
             ("env.CUDA_VISIBLE_DEVICES", json!("0"), Some(UnreadKind::Cache)),
             ("ray.actor_id", json!("00ab"), Some(UnreadKind::Cache)),
             ("model_id", json!("ab".repeat(32)), Some(UnreadKind::Cache)),
-            ("model_id", json!("qwen"), None),
+            ("model_id", json!("qwen"), Some(UnreadKind::Model)),
+            ("response.model", json!("qwen"), None),
             ("model_revision", json!("ab".repeat(20)), Some(UnreadKind::Adapter)),
             ("resource.labels.location", json!("us-east1"), Some(UnreadKind::Owner)),
             ("gateway_pod", json!("gw-1"), None),

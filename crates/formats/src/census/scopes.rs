@@ -1,24 +1,12 @@
 //! Of whom a field speaks: of the request, or of what stands beside it, in front of the engine, or within a prompt.
 
-use super::words::{any, words};
+use super::words::{JUDGED, any, words};
 
-/// What else than its requests a service tells of: what its model called, and who judged the answer.
-const BESIDE: [&str; 24] = [
+/// What else than its requests a service tells of, alongside who [`JUDGED`] the answer: what its model called, and what
+/// became of it later.
+const BESIDE: [&str; 11] = [
     "tool",
     "tools",
-    "eval",
-    "evals",
-    "evaluation",
-    "evaluations",
-    "evaluator",
-    "judge",
-    "judgement",
-    "judgment",
-    "grader",
-    "grading",
-    "critique",
-    "critic",
-    "feedback",
     "rating",
     "survey",
     "annotation",
@@ -98,7 +86,8 @@ const BEHIND: [&str; 18] = [
     "deployment",
 ];
 /// Those who ask.
-const CALLERS: [&str; 8] = ["client", "user", "remote", "peer", "caller", "agent", "browser", "db"];
+pub(super) const CALLERS: [&str; 8] =
+    ["client", "user", "remote", "peer", "caller", "agent", "browser", "db"];
 /// Parts of a request or an answer whose members are no log's.
 const WITHIN: [&str; 12] = [
     "messages",
@@ -122,7 +111,7 @@ pub(super) fn near(path: &str) -> Vec<String> {
 
 /// Whether a field speaks of what stands beside a request: its outcome is none of the request's.
 pub(super) fn is_beside_the_request(path: &str) -> bool {
-    any(&near(path), &BESIDE)
+    any(&near(path), &BESIDE) || any(&near(path), &JUDGED)
 }
 
 /// Whether a cache keeps what is no answer.

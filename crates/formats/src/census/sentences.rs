@@ -28,7 +28,7 @@ impl UnreadKind {
 
 impl UnreadField {
     /// What it means that it was not read, and what helps.
-    pub(super) fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         let Self { path, rows, of, values, .. } = self;
         let has = format!("`{path}`, in {rows} of the {of} rows that were looked at,");
         match self.kind {
@@ -59,6 +59,12 @@ impl UnreadField {
                  none in the engine; write it as `lora_name`{}",
                 self.scope_cure()
             ),
+            UnreadKind::Model => format!(
+                "{has} has {values} values, names by its name the model that was asked, and was not read: where \
+                 several models are asked the same (a guard, a second opinion), none finds what another one computed; \
+                 write it as `model`{}",
+                self.scope_cure()
+            ),
             UnreadKind::Owner => format!(
                 "{has} has {values} values, would part the log, and was not read: where each has caches of its own, \
                  write it as `replica`; where its pages are its own{}",
@@ -67,9 +73,15 @@ impl UnreadField {
                     cure => cure.replacen(", or", ",", 1),
                 }
             ),
-            UnreadKind::Time => format!(
+            UnreadKind::Time if self.said.is_empty() => format!(
                 "{has} is a time and was not read, and no row says when its request came: requests are taken in the \
-                 order of the file; write it as `timestamp` of the request"
+                 order of the file; write it as `timestamp` of the request, as a date or in seconds since 1970 (of a \
+                 spreadsheet's days: less 25569, times 86400)"
+            ),
+            UnreadKind::Time => format!(
+                "{has} is a time and was not read, {}: where that one is when rows were written, requests came at \
+                 other times than they do here; write it as `timestamp` of the request",
+                self.said
             ),
             UnreadKind::SampleRate => {
                 let share = self.share.unwrap_or(1.0);

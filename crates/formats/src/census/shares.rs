@@ -1,6 +1,6 @@
 //! The share of the traffic that a log says it kept.
 
-use super::words::{any, words};
+use super::words::{JUDGED, any, words};
 use serde_json::Value;
 
 const SHARES: [&str; 12] = [
@@ -20,8 +20,8 @@ const SHARES: [&str; 12] = [
 /// What is done with a part of the traffic.
 const KEPT: [&str; 10] =
     ["keep", "kept", "retained", "log", "logged", "logging", "capture", "captured", "recorded", "ingested"];
-/// What is sampled where no traffic is: sounds, and what is looked at afterwards.
-const OTHERS: [&str; 20] = [
+/// What is sampled where no traffic is, alongside what is [`JUDGED`] afterwards: sounds.
+const OTHERS: [&str; 16] = [
     "audio",
     "voice",
     "speech",
@@ -36,10 +36,6 @@ const OTHERS: [&str; 20] = [
     "stt",
     "microphone",
     "video",
-    "eval",
-    "evals",
-    "evaluation",
-    "judge",
     "params",
     "parameters",
 ];
@@ -67,7 +63,7 @@ pub(super) fn share_of(path: &str, value: &Value) -> Option<f64> {
     if name.concat().ends_with("tracestate") {
         return value.as_str().and_then(share_of_trace_state);
     }
-    if any(&words(path), &OTHERS) {
+    if any(&words(path), &OTHERS) || any(&words(path), &JUDGED) {
         return None;
     }
     // Application Insights says so of how many a row stands.

@@ -5,19 +5,19 @@
 use super::UnreadField;
 use super::rules::UnreadKind;
 use super::scopes::{is_of_caller, is_within, keeps_no_answers};
-use super::words::{any, words};
+use super::words::{ANSWERS, ENDED, OUTCOMES, any, words};
+use crate::record::outcome::CLIENT_GONE;
 use crate::row_values::walk;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 
-/// Names of what became of a request.
-const OUTCOMES: [&str; 45] = [
+/// Names of what became of a request, alongside [`ENDED`] and [`OUTCOMES`].
+const ENDS: [&str; 29] = [
     "ok",
     "success",
     "successful",
     "succeeded",
     "completed",
-    "failed",
     "failure",
     "error",
     "errors",
@@ -26,43 +26,28 @@ const OUTCOMES: [&str; 45] = [
     "exception",
     "traceback",
     "fault",
-    "code",
-    "status",
-    "state",
-    "outcome",
-    "result",
-    "disposition",
-    "decision",
     "allowed",
     "admitted",
     "admission",
     "accepted",
-    "rejected",
     "rejection",
-    "verdict",
-    "reason",
     "shed",
     "dropped",
-    "refused",
-    "blocked",
-    "throttled",
     "timeout",
     "cancelled",
     "canceled",
     "aborted",
     "mock",
-    "mocked",
     "coalesced",
     "deduplicated",
     "deduped",
     "replayed",
-    "fallback",
 ];
 /// Names of who answered.
-const SOURCES: [&str; 5] = ["provider", "responder", "semantic", "redis", "memoized"];
+const SOURCES: [&str; 6] = ["fallback", "provider", "responder", "semantic", "redis", "memoized"];
 /// Names that say so of an answer or a service, where they say nothing by themselves.
 const OF_ANSWERS: [&str; 4] = ["flags", "source", "tier", "origin"];
-const ANSWERS: [&str; 6] = ["response", "answer", "reply", "served", "service", "result"];
+const SERVED: [&str; 3] = ["served", "service", "result"];
 /// Names with other meanings: why an answer ended, what is asked of a cache, what an engine says of its pages, and
 /// what is no request.
 const OTHERS: [&str; 58] = [
@@ -129,8 +114,6 @@ const OTHERS: [&str; 58] = [
 const FEWEST: u64 = 8;
 /// Values that a field of few has at most.
 const FEW: usize = 6;
-/// The status of a request whose client went away: the engine computes its prompt all the same.
-const CLIENT_GONE: u64 = 499;
 /// The longest value that is a word.
 const MAX_WORD: usize = 40;
 
@@ -157,9 +140,10 @@ fn speaks(path: &str) -> bool {
     let names: Vec<String> = path.rsplit('.').take(2).flat_map(words).collect();
     let last: Vec<String> = path.rsplit('.').take(1).flat_map(words).collect();
     let is_flat = path.split('.').all(|name| name != "messages");
-    let is_of_answer = any(&last, &OF_ANSWERS) && any(&names, &ANSWERS);
+    let is_of_answer = any(&last, &OF_ANSWERS) && (any(&names, &ANSWERS) || any(&names, &SERVED));
+    let is_of_outcome = [&ENDED[..], &OUTCOMES, &ENDS, &SOURCES].iter().any(|of| any(&last, of));
     let is_of_cache = last.iter().any(|word| word.contains("cache"));
-    (any(&last, &OUTCOMES) || any(&last, &SOURCES) || is_of_answer || is_of_cache)
+    (is_of_outcome || is_of_answer || is_of_cache)
         && is_flat
         && !any(&names, &OTHERS)
         && !is_within(path)
@@ -192,6 +176,12 @@ fn word(value: &Value) -> String {
         }
         _ => format!("`{value}`"),
     }
+}
+
+/// Whether a word is the code of a country or of a part of one.
+fn is_place(word: &str) -> bool {
+    let code = word.trim_matches('`');
+    code.len() == 2 && code.bytes().all(|byte| byte.is_ascii_uppercase()) && !["OK", "NO"].contains(&code)
 }
 
 impl Values {
@@ -240,6 +230,12 @@ impl Split {
     /// Of a field with these values; nothing where all rows have the same.
     fn of(path: String, mut classes: Vec<(String, Vec<usize>)>, rows: usize) -> Option<Self> {
         let row = *classes.iter().find(|(word, _)| word != NOTHING)?.1.first()?;
+        if path.to_lowercase().ends_with("state") || path.to_lowercase().ends_with("code") {
+            let mut said = classes.iter().filter(|(word, _)| word != NOTHING);
+            if said.all(|(word, _)| is_place(word)) {
+                return None;
+            }
+        }
         let said: Vec<_> =
             classes.iter().take(3).map(|(word, rows)| format!("{word} in {}", rows.len())).collect();
         let mut others: Vec<_> = classes.drain(1..).flat_map(|(_, rows)| rows).collect();
@@ -280,27 +276,12 @@ pub(super) fn unanswered<'v>(rows: impl Iterator<Item = &'v Value>) -> Option<Un
 
 /// Whether a path is one of an answer, or counts its tokens or when the first of them came. Streams have no usage.
 fn is_answer(path: &str) -> bool {
-    const ANSWERS: [&str; 13] = [
-        "response",
-        "responses",
-        "reply",
-        "answer",
-        "completion",
-        "completions",
-        "output",
-        "outputs",
-        "choices",
-        "generated",
-        "generations",
-        "ttft",
-        "chunks",
-    ];
     const OTHERS: [&str; 20] = [
         "max", "min", "limit", "format", "schema", "id", "type", "model", "status", "code", "header",
         "headers", "cost", "price", "source", "flags", "prompt", "input", "time", "mock",
     ];
     let last: Vec<String> = path.rsplit('.').take(1).flat_map(words).collect();
-    any(&last, &ANSWERS)
+    (any(&last, &ANSWERS) || any(&last, &["ttft", "chunks"]))
         && !any(&last, &OTHERS)
         && !any(&words(path), &["messages", "tools", "input", "params", "usage"])
 }
@@ -365,6 +346,7 @@ mod tests {
             (json!({"finish_reason": "stop"}), json!({"finish_reason": "length"})),
             (json!({"stream": true}), json!({"stream": false})),
             (json!({"tool_status": "ok"}), json!({"tool_status": "failed"})),
+            (json!({"state": "CA"}), json!({"state": "NY"})),
             (json!({"user_tier": "free"}), json!({"user_tier": "pro"})),
             (json!({"prefix_cache_hit": true}), json!({"prefix_cache_hit": false})),
             (json!({"user_profile_cache": "hit"}), json!({"user_profile_cache": "miss"})),

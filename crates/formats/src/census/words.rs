@@ -2,6 +2,51 @@
 
 use serde_json::Value;
 
+/// What tokens are called.
+pub(super) const TOKENS: [&str; 3] = ["token", "tokens", "toks"];
+/// What is said of those that a cache had.
+pub(super) const FOUND: [&str; 5] = ["cached", "hit", "hits", "reused", "matched"];
+/// What is said of others: those that were not found, were stored, or cost something, and shares of them.
+pub(super) const NOT_FOUND: [&str; 12] = [
+    "uncached", "miss", "missed", "write", "written", "creation", "create", "created", "cost", "price",
+    "rate", "ratio",
+];
+/// Names of what was answered.
+pub(super) const ANSWERS: [&str; 11] = [
+    "response",
+    "responses",
+    "reply",
+    "answer",
+    "completion",
+    "completions",
+    "output",
+    "outputs",
+    "choices",
+    "generated",
+    "generations",
+];
+/// Names of who judged an answer, and of what came of that.
+pub(super) const JUDGED: [&str; 13] = [
+    "eval",
+    "evals",
+    "evaluation",
+    "evaluations",
+    "evaluator",
+    "judge",
+    "judgement",
+    "judgment",
+    "grader",
+    "grading",
+    "critique",
+    "critic",
+    "feedback",
+];
+/// Names of what became of a request: as a flag, and with a word for it.
+pub(super) const ENDED: [&str; 7] =
+    ["blocked", "refused", "rejected", "failed", "mocked", "throttled", "skipped"];
+pub(super) const OUTCOMES: [&str; 9] =
+    ["code", "status", "state", "outcome", "result", "disposition", "decision", "verdict", "reason"];
+
 /// The words of a name: `dpRank`, `dp-rank` and `dp_rank` have two.
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();

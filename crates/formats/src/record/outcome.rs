@@ -43,7 +43,7 @@ const OF_GATEWAY: &str = "the gateway answered from its own cache";
 /// Any whole number, among the values of a mark.
 const NUMBER: &str = "<number>";
 /// The status of a request whose client went away: the engine computes its prompt all the same.
-const CLIENT_GONE: u64 = 499;
+pub(crate) const CLIENT_GONE: u64 = 499;
 /// Words that say so, in small letters.
 const GONE: [&str; 4] = ["disconnect", "cancel", "abort", "client closed"];
 

@@ -64,6 +64,11 @@ pub struct RepeatFacts {
     pub of_others: u64,
     /// Chats that ask what another one asked within seconds of it, or under its name, in another prompt.
     pub asked_again: u64,
+    /// Requests that state their cached tokens, those of them that state all of the prompt but its last token, and
+    /// those of these whose prompts no request before them had, as far as they are remembered.
+    pub stating: u64,
+    pub found_whole: u64,
+    pub found_new: u64,
 }
 
 /// Follows the prompts of a log.
@@ -85,22 +90,36 @@ struct SeenTwin {
     digest: u64,
     /// A digest of what differs between twins.
     differs: u64,
+    /// When it came, in milliseconds.
     moment: Option<i64>,
     name: Option<u64>,
+    /// Tokens of its answer.
+    answer: Option<u64>,
 }
 
 impl SeenTwins {
-    /// Whether what has this digest was seen within seconds, or under the same name, and differs.
-    fn see(&mut self, digest: u64, differs: u64, moment: Option<i64>, name: Option<u64>) -> bool {
+    /// Whether what has the digest of this one was seen within seconds, or under the same name, and differs, but for
+    /// its answer.
+    fn see(&mut self, twin: SeenTwin) -> bool {
         if self.0.is_empty() {
             self.0 = vec![None; REMEMBERED];
         }
-        let place = &mut self.0[digest as usize % REMEMBERED];
-        let earlier = place.replace(SeenTwin { digest, differs, moment, name });
-        let Some(earlier) = earlier.filter(|earlier| earlier.digest == digest) else { return false };
-        let is_near = earlier.moment.zip(moment).is_some_and(|(one, two)| one.abs_diff(two) <= WITHIN_MS);
-        earlier.differs != differs && (is_near || (name.is_some() && name == earlier.name))
+        let place = &mut self.0[twin.digest as usize % REMEMBERED];
+        let earlier = place.replace(twin).filter(|earlier| earlier.digest == twin.digest);
+        earlier.is_some_and(|earlier| {
+            let near = |(one, two): (i64, i64)| one.abs_diff(two) <= WITHIN_MS;
+            let is_near = earlier.moment.zip(twin.moment).is_some_and(near);
+            let is_same = is_near || (twin.name.is_some() && twin.name == earlier.name);
+            earlier.differs != twin.differs && is_same && !answers_differ(earlier.answer, twin.answer)
+        })
     }
+}
+
+/// Whether two requests were answered by themselves: copies of one have one answer. A prefill worker makes a token of
+/// it.
+fn answers_differ(one: Option<u64>, other: Option<u64>) -> bool {
+    let both = one.zip(other).filter(|(one, other)| *one > 1 && *other > 1);
+    both.is_some_and(|(one, other)| one.abs_diff(other) * 8 > one.max(other))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -112,8 +131,22 @@ struct SeenPrompt {
     /// Cached tokens, where they are stated and leave more than the last token to be computed. A decode worker that
     /// gets a prompt from its prefill worker states all the others.
     cached: Option<u64>,
+    /// Tokens of its answer.
+    answer: Option<u64>,
     came_back: bool,
     was_looked_up: bool,
+}
+
+impl SeenPrompt {
+    fn of(
+        digest: u64,
+        moment: Option<i64>,
+        name: Option<u64>,
+        cached: Option<u64>,
+        answer: Option<u64>,
+    ) -> Self {
+        Self { digest, moment, name, cached, answer, came_back: false, was_looked_up: false }
+    }
 }
 
 impl PromptRepeats {
@@ -121,14 +154,16 @@ impl PromptRepeats {
     pub(crate) fn add(&mut self, batch: &RowBatch) {
         for draft in batch.drafts.iter().filter(|draft| !draft.ids.is_empty()) {
             let moment = (draft.when != StatedTimes::Unstated).then_some(draft.moment.ms());
-            let (whole, name) = (digest_of(draft, batch), draft.request_id);
-            self.see(whole, moment, name, cached_of(draft));
+            let (whole, name, answer) = (digest_of(draft, batch), draft.request_id, draft.output_tokens);
+            let is_new = self.see(SeenPrompt::of(whole, moment, name, cached_of(draft), answer));
+            self.facts.note_found(draft, is_new);
             let pool = draft.pool.as_ref().map_or("", |pool| &batch.text[pool.clone()]);
             let pool = xxh3_64(pool.as_bytes());
-            let is_of_other = self.anywhere.see(digest_anywhere(draft, batch), pool, moment, name);
+            let twin = |digest, differs| SeenTwin { digest, differs, moment, name, answer };
+            let is_of_other = self.anywhere.see(twin(digest_anywhere(draft, batch), pool));
             self.facts.of_others += u64::from(is_of_other);
             let asked = draft.asked.map(|asked| xxh3_64_with_seed(&asked.to_le_bytes(), pool));
-            let is_again = asked.is_some_and(|asked| self.asked.see(asked, whole, moment, name));
+            let is_again = asked.is_some_and(|asked| self.asked.see(twin(asked, whole)));
             self.facts.asked_again += u64::from(is_again);
         }
     }
@@ -142,21 +177,23 @@ impl PromptRepeats {
         let digest = digest(ids.len(), event.input_tokens, parts, event.scope, pool);
         let of_prompt = |cached: &u64| event.input_tokens.is_none_or(|tokens| cached + 1 < tokens);
         let cached = event.cached_tokens.count().filter(of_prompt);
-        self.see(digest, moment, request_name(record), cached);
+        self.see(SeenPrompt::of(digest, moment, request_name(record), cached, event.output_tokens));
     }
 
-    fn see(&mut self, digest: u64, moment: Option<i64>, name: Option<u64>, cached: Option<u64>) {
+    /// Whether no request before had the prompt.
+    fn see(&mut self, prompt: SeenPrompt) -> bool {
         self.facts.requests += 1;
-        let prompt = SeenPrompt { digest, moment, name, cached, came_back: false, was_looked_up: false };
         if self.seen.is_empty() {
             self.seen = vec![None; REMEMBERED];
         }
         let place = &mut self.seen[prompt.digest as usize % REMEMBERED];
         let earlier = place.replace(prompt).filter(|earlier| earlier.digest == prompt.digest);
-        self.facts.prompts += u64::from(earlier.is_none());
+        let is_new = earlier.is_none();
+        self.facts.prompts += u64::from(is_new);
         if let (Some(earlier), Some(kept)) = (earlier, place) {
             self.facts.compare(earlier, kept);
         }
+        is_new
     }
 
     pub fn facts(&self) -> RepeatFacts {
@@ -182,7 +219,8 @@ impl RepeatFacts {
             return;
         }
         let found = earlier.cached.zip(prompt.cached);
-        let is_looked_up = !is_same_name && found.is_some_and(|(before, now)| before != now);
+        let is_answered = answers_differ(earlier.answer, prompt.answer);
+        let is_looked_up = !is_same_name && (is_answered || found.is_some_and(|(before, now)| before != now));
         self.whole += 1;
         self.repeated_prompts += u64::from(!earlier.came_back);
         self.looked_up_prompts += u64::from(is_looked_up && !earlier.was_looked_up);
@@ -191,6 +229,29 @@ impl RepeatFacts {
         self.farthest_ms = self.farthest_ms.max(apart.unwrap_or(0));
         prompt.came_back = true;
         prompt.was_looked_up |= is_looked_up;
+    }
+
+    /// Counts what a request states of how much was found of its prompt.
+    fn note_found(&mut self, draft: &Draft, is_new: bool) {
+        let Some((found, prompt)) = draft.cached_tokens.count().zip(draft.input_tokens) else { return };
+        let is_whole = found + 1 >= prompt;
+        self.stating += 1;
+        self.found_whole += u64::from(is_whole);
+        self.found_new += u64::from(is_whole && is_new);
+    }
+
+    /// That prompts which come for the first time are stated as found, where nearly all are.
+    pub fn sentence_of_found(&self) -> Option<String> {
+        const FEWEST: u64 = 8;
+        let Self { stating, found_whole, found_new, .. } = *self;
+        (found_new >= FEWEST && found_whole * 20 >= stating * 19).then(|| {
+            format!(
+                "{found_whole} of {stating} requests state that all of their prompts was found but the last token, \
+                 {found_new} of them with a prompt that no request before had: what comes for the first time cannot \
+                 have been found. A decode worker counts so what it was handed; log what was cached where prompts are \
+                 prefilled"
+            )
+        })
     }
 
     /// Whether so many different prompts come back that copies are likely.
@@ -439,6 +500,12 @@ mod tests {
         }
         legs.add(&sent);
         assert!(legs.facts().sentence().is_some(), "a decode worker has all of its prompt from the other");
+        let mut answered = PromptRepeats::default();
+        for (at, draft) in sent.drafts.iter_mut().enumerate() {
+            draft.output_tokens = Some(40 + 20 * at as u64);
+        }
+        answered.add(&sent);
+        assert_eq!(answered.facts().sentence(), None, "each has an answer of its own");
         let mut later = PromptRepeats::default();
         later.add(&batch(&[(0, 1, None), (40, 1, None), (80, 1, None)]));
         assert_eq!(later.facts().sentence(), None);
@@ -487,5 +554,30 @@ mod tests {
         spans.add(&both);
         assert_eq!((spans.facts().of_others, spans.facts().whole), (10, 0));
         assert!(spans.facts().sentence_of_others().is_some_and(|said| said.contains("10 of 20 requests")));
+        let mut models = PromptRepeats::default();
+        both.drafts
+            .iter_mut()
+            .enumerate()
+            .for_each(|(at, draft)| draft.output_tokens = Some(90 - at as u64 % 2 * 60));
+        models.add(&both);
+        assert_eq!(models.facts().of_others, 0, "a guard and a model, each with its answer");
+    }
+
+    #[test]
+    fn prompts_that_come_first_and_were_found_are_told() {
+        let told = |found: u64| {
+            let mut repeats = PromptRepeats::default();
+            let mut sent = batch(&(0..20).map(|at| (60 * at, at as u64, None)).collect::<Vec<_>>());
+            for draft in &mut sent.drafts {
+                (draft.input_tokens, draft.cached_tokens) = (Some(128), CachedTokens::Stated(found));
+            }
+            repeats.add(&sent);
+            repeats.facts().sentence_of_found()
+        };
+        assert!(
+            told(127)
+                .is_some_and(|said| said.contains("20 of them with a prompt that no request before had"))
+        );
+        assert_eq!(told(112), None);
     }
 }

@@ -5,8 +5,6 @@ use super::error::TraceError;
 use super::options::{Format, ReadOptions, RowOrder};
 use crate::census::{FieldCensus, RowReading, RowSample};
 use crate::record::row::TraceRow;
-use kvset_core::request::event::CachedTokens;
-use kvset_core::request::labels::Label;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use xxhash_rust::xxh3::Xxh3;
@@ -61,16 +59,10 @@ fn needs_model(_: &[u8], _: &ReadOptions, _: ReadRow) -> bool {
 
 /// What a row by itself is read as; nothing where it cannot be, or holds no request.
 fn reading(row: &[u8], options: &ReadOptions, read: ReadRow) -> Option<RowReading> {
-    let (mut digest, mut reading) = (RowDigest(Xxh3::new()), None);
+    let (mut digest, mut reading) = (RowDigest(Xxh3::new()), None::<RowReading>);
     let mut is_written = true;
     read(row, options, &mut |row| {
-        let known: &mut RowReading = reading.get_or_insert_default();
-        if let CachedTokens::Stated(tokens) = row.event.cached_tokens {
-            known.has_cached = true;
-            known.cached_tokens = known.cached_tokens.saturating_add(tokens);
-        }
-        known.has_time |= row.event.event_time.0 != 0;
-        known.has_replica |= row.event.labels.get(Label::Replica).is_some();
+        reading.get_or_insert_default().note(&row.event);
         is_written &= write!(digest, "{row:?}").is_ok();
     })
     .ok()?;

@@ -515,9 +515,7 @@ impl TraceReader {
         notes.extend(self.carried.session_note());
         notes.extend(self.carried.turns_note());
         notes.extend(self.fields().sentences());
-        notes.extend(self.repeats().sentence());
-        notes.extend(self.repeats().sentence_of_others());
-        notes.extend(self.repeats().sentence_of_twins());
+        notes.extend(self.carried.repeats_notes());
         notes.extend(self.carried.files.sentence());
         notes.extend(self.carried.files.silent_replicas());
         notes.extend(self.carried.set_aside_note());

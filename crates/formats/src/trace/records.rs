@@ -8,7 +8,7 @@ use super::rows::RowRecords;
 use super::text::{LineWalk, TextLine};
 use super::timeline::{TimeFacts, TraceTimeline};
 use crate::almost_json;
-use crate::census::FieldCensus;
+use crate::census::{FieldCensus, UnreadField};
 use crate::logs::{Places, RecordPath};
 use crate::placeholders::Placeholders;
 use crate::record::fault::RowFault;
@@ -149,10 +149,35 @@ impl Carried {
 
     /// What could change the answer by itself ([`super::TraceReader::doubt`]).
     pub fn doubt(&self) -> Option<String> {
-        let of_rows = self.unread().doubt().or_else(|| self.repeats.facts().doubt());
+        let of_rows = self.unread().doubt().or_else(|| self.repeats_doubt());
         #[cfg(feature = "tokenize")]
         let of_rows = of_rows.or_else(|| self.chats.doubt());
         of_rows.or_else(|| self.timeline.facts().doubt()).or_else(|| self.turns_doubt())
+    }
+
+    /// A field that names several models and was not read, where requests of one pool seem to stand there twice: they
+    /// are those of two models then.
+    fn models_of_repeats(&self) -> Option<&UnreadField> {
+        let facts = self.repeats.facts();
+        self.fields.models.first().filter(|_| facts.are_told() || facts.are_asked_again())
+    }
+
+    fn repeats_doubt(&self) -> Option<String> {
+        match self.models_of_repeats() {
+            Some(_) => Some("rows seem to be of several models in a field that was not read".to_owned()),
+            None => self.repeats.facts().doubt(),
+        }
+    }
+
+    /// What is to be said of prompts that come back.
+    pub fn repeats_notes(&self) -> Vec<String> {
+        let facts = self.repeats.facts();
+        let of_one_pool = match self.models_of_repeats() {
+            Some(models) => [Some(models.sentence()), None],
+            None => [facts.sentence(), facts.sentence_of_twins()],
+        };
+        let others = [facts.sentence_of_others(), facts.sentence_of_found()];
+        of_one_pool.into_iter().chain(others).flatten().collect()
     }
 
     /// That rows may list what a turn adds, where sessions go on and no row has what was said before.
