@@ -40,8 +40,6 @@ class Follower:
             "ESTIMATE__CAPACITIES": f"{BLOCKS}p",
             "ESTIMATE__WINDOWS": "tumbling:5s,last:100,all",
             "ESTIMATE__PUBLISH_EVERY": "1s",
-            # No request takes as long. Estimates come later by it.
-            "ESTIMATE__HOLD_BACK": "15s",
         }
         self._environment = os.environ | {f"KVSET__{key}": value for key, value in settings.items()}
         self._command = [kvset, "run", "--folder", str(events), "--estimates", str(self.estimates)]
