@@ -117,8 +117,8 @@ fn from_recommendation(pool: &PoolReport<'_>, entry: &Recommendation) -> Headlin
     let apart =
         pool.replicas.as_ref().map(|replicas| replicas.apart(entry.coverage, pool.estimate.page_bytes));
     let mut further: Vec<_> = apart.into_iter().collect();
-    further.extend(held(pool, entry));
     further.push(hits(pool, &answer));
+    further.extend(held(pool, entry));
     further.extend(certainty::sentences(pool));
     further.extend(traffic::sentences(pool));
     if let Some(pages) = entry.pages.filter(|pages| *pages > 0) {
@@ -212,8 +212,8 @@ fn verdict(pool: &PoolReport<'_>, entry: &Recommendation, answer: &Answer) -> Op
 fn within_doubt(pool: &PoolReport<'_>, entry: &Recommendation, provisioned: u64) -> (&'static str, String) {
     let page_bytes = pool.estimate.page_bytes;
     if let Some((held, now)) = held_above(entry) {
-        let now = now.map_or_else(|| "unknown".to_owned(), |now| words::capacity(now, page_bytes));
-        return ("", format!("{} needed as held (now {now})", words::capacity(held, page_bytes)));
+        let now = now.map_or_else(|| "not known".to_owned(), |now| words::capacity(now, page_bytes));
+        return ("", format!("{} to hold ({now} now)", words::capacity(held, page_bytes)));
     }
     let pages = entry.so_far().unwrap_or_default();
     let ends = certainty::ends(entry).filter(|(low, high)| (*low..*high).contains(&provisioned));
@@ -230,9 +230,10 @@ fn held_above(entry: &Recommendation) -> Option<(u64, Option<u64>)> {
 /// The size to buy by, where it is not that of the window.
 fn held(pool: &PoolReport<'_>, entry: &Recommendation) -> Option<String> {
     let (held, _) = held_above(entry)?;
+    let size = words::capacity(held, pool.estimate.page_bytes);
     Some(format!(
-        "{} to hold: an earlier window needed as much, and no row of plan.hold steps (a day by default) asked for less.",
-        words::capacity(held, pool.estimate.page_bytes)
+        "Hold {size}: an earlier window needed as much, and it takes plan.hold steps of less, a day by default, to go \
+         down."
     ))
 }
 
@@ -421,4 +422,35 @@ fn sentence(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", characters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kvset_core::estimate::Estimate;
+    use std::borrow::Cow;
+
+    /// "Large enough" was said of a size that the hour before had exceeded.
+    #[test]
+    fn what_is_held_decides_whether_a_size_is_enough() {
+        let text = include_str!("../../../tests/fixtures/codec/capacity_estimate.v1.summary.json");
+        let mut estimate: Estimate = serde_json::from_str(text).expect("an estimate");
+        (estimate.routing, estimate.measured) = (Vec::new(), None);
+        let verdict = |estimate: &Estimate, provisioned: &str| {
+            let provisioned = Some(provisioned.parse().expect("a size"));
+            let report = PoolReport { provisioned, ..PoolReport::of(Cow::Borrowed(estimate)) };
+            let headline = headline(&report);
+            (headline.verdict.expect("a verdict"), headline.further.join(" "))
+        };
+        // It needs 223,456 pages now, and 250,000 are held.
+        let (small, further) = verdict(&estimate, "240000p");
+        assert!(small.starts_with("Too small: ") && small.contains(" to hold ("), "{small}");
+        assert!(further.contains("Hold ") && further.contains("plan.hold"), "{further}");
+        let (enough, _) = verdict(&estimate, "260000p");
+        assert!(enough.starts_with("Large enough: ") && enough.contains(" to hold ("), "{enough}");
+        estimate.recommended.iter_mut().for_each(|entry| entry.hold(None, None));
+        let (enough, further) = verdict(&estimate, "240000p");
+        assert!(enough.starts_with("Large enough") && enough.contains(" needed, "), "{enough}");
+        assert!(!further.contains("Hold "), "{further}");
+    }
 }
