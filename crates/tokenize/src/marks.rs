@@ -56,7 +56,7 @@ const CODE_BYTES: usize = 64;
 pub(super) fn of(messages: &[ObjectFields], goes_on: bool) -> ChatRemarks {
     let mut remarks = ChatRemarks {
         answered: u64::from(!goes_on && messages.last().is_some_and(is_answer)),
-        asked: digest_of_asked(messages),
+        asked: conversation_digest(messages),
         lone: u64::from(is_lone(messages)),
         ..ChatRemarks::default()
     };
@@ -88,7 +88,7 @@ fn is_answer(message: &ObjectFields) -> bool {
 
 /// A digest of what was said but by a system, up to the last that no assistant said, without the white space around
 /// texts; nothing where nobody says anything.
-fn digest_of_asked(messages: &[ObjectFields]) -> Option<u64> {
+fn conversation_digest(messages: &[ObjectFields]) -> Option<u64> {
     let role = |message: &ObjectFields| message.get("role").and_then(Value::as_str).map(str::to_owned);
     let is_of =
         |message: &&ObjectFields, roles: &[&str]| role(message).is_some_and(|role| roles.contains(&&*role));

@@ -47,10 +47,8 @@ const JSON_LINES: &str =
     "kvset reads JSON lines: convert it, for example with DuckDB's COPY ... TO 'log.jsonl'";
 const UNPACK: &str = "kvset unpacks gzip and zstd only: unpack it first";
 const PANDAS: &str = "write it with pandas' to_json(PATH, orient=\"records\", lines=True)";
-
 const BREAKS_OFF: &str = "a JSON object breaks off, as where a collector splits long lines (Docker after 16 KiB): join \
     them, with Fluent Bit's multiline.parser docker, cri or Vector's auto_partial_merge";
-
 const BARE_MESSAGES: &str = "a list of messages and nothing around it: write {\"timestamp\": ..., \"model\": ..., \
     \"messages\": [...]} a line";
 const TEXT: &str =

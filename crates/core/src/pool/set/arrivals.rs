@@ -173,7 +173,9 @@ impl<T: HeapBytes> ArrivalQueue<T> {
         let own = &mut self.arrivals[index];
         self.now = own.clock.observe(place.event_time, &own.rules, self.now);
         own.has_durations |= has_duration && hold_back_ms.is_some();
-        let complete = own.writers.observe(word, place.event_time, own.clock.own_watermark(&own.rules));
+        let since = own.clock.own_watermark(&own.rules);
+        // Where nothing is held back, nobody asks.
+        let complete = hold_back_ms.and_then(|_| own.writers.observe(word, place.event_time, since));
         if let Some(EventTime(before)) = complete {
             own.clock.close_until(EventTime(before.saturating_sub(1)));
         }
