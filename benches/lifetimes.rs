@@ -10,6 +10,7 @@ use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
 use kvset::core::questions::enabled::Questions;
 use kvset::core::questions::question::Horizon;
+use kvset::core::questions::reuse::ReuseSetting;
 use kvset::core::request::event::RequestEvent;
 use kvset::core::sizing::tiers::{Inclusion, TierConfig};
 use kvset::core::units::capacity::CapacitySpec;
@@ -97,6 +98,10 @@ fn tier(name: &str, coverage: &str) -> TierConfig {
     }
 }
 
+fn of(reuse: ReuseSetting) -> Questions {
+    Questions { reuse, ..Questions::default() }
+}
+
 fn config(capacities: &[u64], questions: Questions) -> Arc<PoolConfig> {
     Arc::new(PoolConfig {
         cache: CacheConfig {
@@ -135,12 +140,14 @@ fn main() {
         let alone = || finish(load.pass(&nothing));
         let ttls = ["10s", "1m", "5m", "15m", "1h", "4h", "1d", "3d"];
         let ttls = ttls.map(|ttl| ttl.parse().expect("a time")).into();
-        let times =
-            config(&capacities(32, distinct), Questions { ttls, traffic: true, ..Questions::default() });
+        let times = config(
+            &capacities(32, distinct),
+            of(ReuseSetting { ttls, traffic: true, ..ReuseSetting::default() }),
+        );
         let lived = || finish(load.pass(&times));
         report("the pool; with 8 times to live, 32 ages and tier traffic", medians(alone, lived));
         let sizes = capacities(64, distinct);
-        let foresight = config(&sizes, Questions { optimal: true, ..Questions::default() });
+        let foresight = config(&sizes, of(ReuseSetting { optimal: true, ..ReuseSetting::default() }));
         let kept = || drop(black_box(load.pass(&foresight)));
         report("the pool; with its runs kept", medians(alone, kept));
         let optimum = || finish(load.pass(&foresight));

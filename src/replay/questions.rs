@@ -10,6 +10,7 @@ use kvset_core::questions::enabled::Questions;
 use kvset_core::questions::measured::Counts;
 use kvset_core::questions::question::Horizon;
 use kvset_core::questions::restarts::HourClock;
+use kvset_core::questions::reuse::ReuseSetting;
 use kvset_core::questions::routing::{HashBy, RouterKind, RouterSpec};
 use kvset_core::request::labels::Label;
 use kvset_core::units::PageCount;
@@ -23,11 +24,9 @@ pub(super) fn of_finite_log(pool: &PoolConfig, options: &ReplayOptions) -> Quest
     let Extras { prefill_rate, prices, .. } = &options.extras;
     let rate = prefill_rate.as_ref().map(PrefillRate::at_start);
     Questions {
-        measured_where_stated: true,
         provisioned: options.provisioned.as_ref().or(asked.provisioned.as_ref()).cloned(),
-        traffic,
         draft_range: pool.cache.has(EnginePart::PAIRS),
-        prefill_rate: rate.filter(|_| traffic),
+        reuse: ReuseSetting { traffic, prefill_rate: rate.filter(|_| traffic), ..asked.reuse.clone() },
         horizon: Horizon::Finite,
         costs_of_log: prefill_rate.clone().map(|prefill_rate| PrefillCosts { prefill_rate, prices: *prices }),
         ..asked.clone()
@@ -61,7 +60,7 @@ fn option_of(setting: &'static str) -> String {
 /// # Errors
 /// [`ReplayError`].
 pub(super) fn check_restarts(pool: &Pool) -> Result<(), ReplayError> {
-    let counted = pool.counted_since_start().and_then(|tally| tally.observation.as_ref()?.restarts());
+    let counted = pool.counted_since_start().and_then(|tally| tally.observation.as_ref()?.restarts.as_ref());
     let Some(counted) = counted else { return Ok(()) };
     let provisioned = pool.config().questions.provisioned.as_ref();
     let most = pool.config().cache.max_tracked_pages;
@@ -126,7 +125,7 @@ impl NamedFields {
 
 /// How a log was taken whose usages all leave the cached tokens out, where nobody asks for them to be zeros.
 pub(super) fn never_stated(pool: &Pool) -> Option<String> {
-    let counts: &Counts = pool.counted_since_start()?.observation.as_ref()?.measured_counts()?;
+    let counts: &Counts = pool.counted_since_start()?.observation.as_ref()?.measured.as_ref()?.counts()?;
     let is_unclear =
         !pool.config().questions.measured && !counts.state_something() && counts.taken_as_zero > 0;
     is_unclear.then(|| {

@@ -13,6 +13,7 @@ use kvset_core::questions::worth::{
     TierWorth, WorthBasis, WorthEstimate, WorthObserver, WorthShare, WorthTally,
 };
 use kvset_core::request::event::RequestEvent;
+use kvset_core::stack::needs::Needs;
 use kvset_core::units::capacity::CapacitySpec;
 use serde::Serialize;
 
@@ -63,12 +64,18 @@ impl CacheWorth {
             config: pool.config().observed().provisioned(),
             page_size: pool.page_size()?,
             page_bytes: pool.page_bytes(),
+            totals: &[],
+            page_accesses: whole.page_accesses,
+            prompts: whole.prompts(),
+            tiers: None,
             required: &whole.required,
             capacities: &whole.capacities,
             recommended: &whole.recommended,
             below_a_day: TierWorth::memory_a_day(&tiers),
+            room: &Needs::default(),
+            during: whole.start_ms..whole.end_ms,
         };
-        Some(WorthResult { estimate: observer.estimate(tally, &figures)?, tiers })
+        Some(WorthResult { estimate: observer.answer(tally, &figures)?, tiers })
     }
 }
 

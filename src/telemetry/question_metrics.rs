@@ -4,7 +4,7 @@ use super::catalog as metric;
 use super::labels::PoolLabels;
 use super::shown::GaugeSet;
 use kvset_core::estimate::Estimate;
-use kvset_core::questions::enabled::MAX_TOLD_TENANTS;
+use kvset_core::questions::reuse::MAX_TOLD_TENANTS;
 use kvset_core::questions::tenants::TenantEstimate;
 use kvset_core::sizing::curve::share;
 use kvset_core::units::window::format_duration_ms;

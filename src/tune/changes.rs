@@ -195,15 +195,15 @@ fn tiers_below(base: &Setup) -> Vec<Change> {
 }
 
 fn times_to_live(base: &Setup) -> Vec<Change> {
-    let Some(present) = base.options.pool.questions.ttls.first().copied() else { return Vec::new() };
+    let Some(present) = base.options.pool.questions.reuse.ttls.first().copied() else { return Vec::new() };
     let mut all = vec![Change::new(Topic::TimeToLive, "no --ttl (kept until evicted)", |setup| {
-        setup.options.pool.questions.ttls.clear();
+        setup.options.pool.questions.reuse.ttls.clear();
         Ok(())
     })];
     let times = ["1m", "5m", "10m", "1h", "24h"].into_iter().filter_map(|time| time.parse::<Ttl>().ok());
     for ttl in times.filter(|ttl| *ttl != present) {
         all.push(Change::new(Topic::TimeToLive, format!("--ttl {ttl}"), move |setup| {
-            setup.options.pool.questions.ttls = vec![ttl];
+            setup.options.pool.questions.reuse.ttls = vec![ttl];
             Ok(())
         }));
     }

@@ -157,7 +157,7 @@ impl Setup {
         let asked = &self.options.pool.questions;
         let worth = if !asked.routers.is_empty() {
             done.routed_worth.first().map(|routed| &routed.worth)
-        } else if !asked.ttls.is_empty() {
+        } else if !asked.reuse.ttls.is_empty() {
             None
         } else {
             done.worth.as_ref().map(|worth| &worth.estimate)

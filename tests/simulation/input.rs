@@ -7,6 +7,7 @@ use kvset::core::engines::rules::EngineRules;
 use kvset::core::estimate::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::questions::enabled::Questions;
+use kvset::core::questions::reuse::ReuseSetting;
 use kvset::core::sizing::tiers::{Inclusion, TierConfig};
 use kvset::core::stack::ChainCheck;
 use kvset::core::units::pages::Scope;
@@ -136,11 +137,13 @@ pub fn task_config() -> TaskConfig {
             routers: ["logged", "least-in-flight:2", "prefix:2"]
                 .map(|text| text.parse().expect("a router"))
                 .to_vec(),
-            ttls: ["300ms", "2s"].map(|text| text.parse().expect("a time")).to_vec(),
-            tenants: Some(2),
-            optimal: true,
-            traffic: true,
-            prefill_rate: Some(1000.0),
+            reuse: ReuseSetting {
+                ttls: ["300ms", "2s"].map(|text| text.parse().expect("a time")).to_vec(),
+                tenants: Some(2),
+                optimal: true,
+                traffic: true,
+                prefill_rate: Some(1000.0),
+            },
             ..Questions::default()
         },
         tiers: ["fast", "slow"].map(tier).to_vec(),

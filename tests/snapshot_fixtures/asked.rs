@@ -6,6 +6,7 @@ use super::task::{
 };
 use super::{file, frozen};
 use kvset::core::questions::enabled::Questions;
+use kvset::core::questions::reuse::ReuseSetting;
 use kvset::core::units::pages::mix;
 use kvset::core::units::window::WindowKind;
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
@@ -26,11 +27,13 @@ fn config() -> Arc<TaskConfig> {
 fn config_with_times() -> Arc<TaskConfig> {
     config_that_asks(Questions {
         measured: true,
-        ttls: ["5s", "1m", "1h"].map(|text| text.parse().expect("a time")).to_vec(),
-        tenants: Some(2),
-        optimal: true,
-        traffic: true,
-        prefill_rate: Some(9000.0),
+        reuse: ReuseSetting {
+            ttls: ["5s", "1m", "1h"].map(|text| text.parse().expect("a time")).to_vec(),
+            tenants: Some(2),
+            optimal: true,
+            traffic: true,
+            prefill_rate: Some(9000.0),
+        },
         ..Questions::default()
     })
 }

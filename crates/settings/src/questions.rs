@@ -6,9 +6,10 @@ use super::values::{PoolRate, Price};
 use super::{PoolSettings, Settings};
 use kvset_core::engines::rules::EnginePart;
 use kvset_core::questions::costs::{PrefillCosts, PrefillRate, Prices};
-use kvset_core::questions::enabled::{MAX_ROUTERS, MAX_TOLD_TENANTS, Questions};
+use kvset_core::questions::enabled::Questions;
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
-use kvset_core::questions::routing::RouterSpec;
+use kvset_core::questions::reuse::{MAX_TOLD_TENANTS, ReuseSetting};
+use kvset_core::questions::routing::{MAX_ROUTERS, RouterSpec};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use std::ops::RangeInclusive;
@@ -140,12 +141,14 @@ impl Settings {
             // Without these it is no part of any result.
             provisioned: set.provisioned.clone().filter(|_| says_provisioned),
             routers: set.routers.clone().unwrap_or_default(),
-            ttls: set.ttls.clone().unwrap_or_default(),
-            tenants: set.tenants.filter(|most| *most > 0),
-            optimal: set.optimal.unwrap_or_default(),
-            traffic,
-            // Without traffic there is nothing to compare it with.
-            prefill_rate: rate.filter(|_| traffic).map(PrefillRate::at_start),
+            reuse: ReuseSetting {
+                ttls: set.ttls.clone().unwrap_or_default(),
+                tenants: set.tenants.filter(|most| *most > 0),
+                optimal: set.optimal.unwrap_or_default(),
+                traffic,
+                // Without traffic there is nothing to compare it with.
+                prefill_rate: rate.filter(|_| traffic).map(PrefillRate::at_start),
+            },
             worth,
             restarts,
             retention_classes,

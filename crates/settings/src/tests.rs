@@ -446,12 +446,15 @@ fn what_is_asked_beside_the_estimates_is_refused_where_it_cannot_be_told() {
         "[estimate]\ncapacities = [\"9p\"]\nttls = [\"5m\"]\ntenants = 3\noptimal = true\ntraffic = true\n";
     let settings = load(&format!("{one}{all}prefill_rate = 9000"), &[]).expect("valid");
     let asked = settings.pool_config("any").questions;
-    assert_eq!((asked.ttls.len(), asked.tenants, asked.prefill_rate), (1, Some(3), Some(9000.0)));
-    assert!(asked.optimal && asked.traffic);
+    assert_eq!(
+        (asked.reuse.ttls.len(), asked.reuse.tenants, asked.reuse.prefill_rate),
+        (1, Some(3), Some(9000.0))
+    );
+    assert!(asked.reuse.optimal && asked.reuse.traffic);
     let none =
         load(&format!("{one}{all}[[pools]]\nname = \"a\"\nttls = []\ntenants = 0"), &[]).expect("valid");
     let asked = none.pool_config("a").questions;
-    assert!(asked.ttls.is_empty() && asked.tenants.is_none() && asked.optimal);
+    assert!(asked.reuse.ttls.is_empty() && asked.reuse.tenants.is_none() && asked.reuse.optimal);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use kvset_core::estimate::config::{MAX_MIN_REQUESTS, MIN_REQUESTS, PoolConfig};
 use kvset_core::questions::costs::{PrefillRate, Prices};
 use kvset_core::questions::enabled::Questions;
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
+use kvset_core::questions::reuse::ReuseSetting;
 use kvset_core::questions::routing::RouterSpec;
 use kvset_core::sizing::tiers::{TierConfig, TrendRules};
 use kvset_core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
@@ -333,9 +334,12 @@ impl ReplayArgs {
         Ok(Questions {
             measured: self.measured,
             routers: self.routers.clone(),
-            ttls,
-            optimal: self.optimal,
-            tenants: self.tenants.map(u32::from),
+            reuse: ReuseSetting {
+                ttls,
+                optimal: self.optimal,
+                tenants: self.tenants.map(u32::from),
+                ..ReuseSetting::default()
+            },
             retention_classes: self.retention_classes,
             restarts: self.restarts,
             ..Questions::default()

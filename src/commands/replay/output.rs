@@ -124,8 +124,8 @@ pub struct ReplayResult<'a> {
     /// Whose pages the cache holds: those who hold the most, then all others as one.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub tenants: &'a [TenantEstimate],
-    /// What the estimate says of further questions. Certainty and worth are not among these: they are above, worth with
-    /// the tiers below the pool.
+    /// What the estimate says of further questions, but for those above: worth stands there with the tiers below the
+    /// pool.
     #[serde(flatten)]
     pub answers: QuestionAnswers,
     /// The facts that tables and words are made from.
@@ -268,7 +268,12 @@ impl<'a> ReplayResult<'a> {
             retention_required: &estimate.retention_required,
             optimal: done.optimal,
             tenants: &estimate.tenants,
-            answers: QuestionAnswers { certainty: None, ..estimate.answers() },
+            answers: QuestionAnswers {
+                measured: None,
+                routers: Vec::new(),
+                certainty: None,
+                ..estimate.answers()
+            },
             facts,
             trace,
         }
@@ -329,7 +334,12 @@ impl<'a> WindowResult<'a> {
             plan: estimate.plan.as_ref(),
             traffic: estimate.traffic.as_ref(),
             retention: estimate.retention.iter().map(of_no_capacity).collect(),
-            optimal_page_hits: done.config.questions.optimal.then(|| optimal_hits(estimate, capacities)),
+            optimal_page_hits: done
+                .config
+                .questions
+                .reuse
+                .optimal
+                .then(|| optimal_hits(estimate, capacities)),
             retention_required: &estimate.retention_required,
             recommended: &estimate.recommended,
         }

@@ -2,7 +2,7 @@
 
 use crate::replay::{BelowHits, Replay};
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlightFigures, RequiredCapacity};
-use kvset_core::questions::enabled::Questions;
+use kvset_core::questions::reuse::ReuseSetting;
 use kvset_core::sizing::curve::share;
 use kvset_core::sizing::figures::EvictionAge;
 use kvset_core::units::ratio::Ratio;
@@ -116,7 +116,7 @@ impl<'a> CapacityResult<'a> {
     /// The capacities of a replay, each with what was requested of it besides.
     pub(super) fn of_replay(done: &'a Replay) -> Vec<Self> {
         let estimate = done.estimate();
-        let Questions { ttls, optimal, .. } = &done.config.questions;
+        let ReuseSetting { ttls, optimal, .. } = &done.config.questions.reuse;
         let places = estimate.capacities.iter().zip(capacities_of(estimate)).enumerate();
         let result = |(place, (point, result)): (usize, (&CapacityPoint, Self))| Self {
             turned_away_requests: done.turned_away.get(place).copied(),

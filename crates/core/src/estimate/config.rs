@@ -262,6 +262,7 @@ impl PoolConfig {
             windows: &self.windows,
             tiers: self.tiers.len(),
             is_sampled: self.cache.sample_rate != Ratio::ONE,
+            horizon: self.questions.horizon,
         }
     }
 

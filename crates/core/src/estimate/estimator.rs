@@ -5,10 +5,9 @@ use crate::estimate::{
     CapacityPoint, CoverageCapacity, CoverageSize, Estimate, InFlightFigures, Required, RequiredCapacity,
     RoomShortage, SCHEMA_VERSION, Status, TheoreticalHits,
 };
-use crate::questions::measured::MeasuredFigures;
-use crate::questions::observers::{
-    ObservationFigures, ObservationTally, Observers, WindowAnswers, provisioned,
-};
+use crate::questions::observers::{ObservationTally, Observers, QuestionAnswers};
+use crate::questions::question::QuestionFigures;
+use crate::questions::reuse::ReuseEstimates;
 use crate::request::outcome::{BEYOND, Need};
 use crate::request::sample::sampling_error;
 use crate::sizing::coverage::Distribution;
@@ -128,8 +127,10 @@ impl PoolFigures<'_> {
         let counted = self.counted(tally, accumulated, &recommended);
         recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
         let capacities = self.capacities(tally, accumulated);
-        let WindowAnswers { measured, routing, reuse, listed } =
-            self.answers(window, plan.as_ref(), (&required, &recommended), &capacities);
+        let mut answers = self.answers(window, plan.as_ref(), (&required, &recommended), &capacities);
+        let reuse = std::mem::take(&mut answers.reuse);
+        let capacities = reuse.with_points(capacities);
+        let ReuseEstimates { retention, retention_required, traffic, tenants, .. } = reuse;
         let mut estimate = Estimate {
             schema_version: SCHEMA_VERSION,
             pool: self.pool.to_owned(),
@@ -161,7 +162,7 @@ impl PoolFigures<'_> {
             theoretical: self.theoretical(tally),
             in_flight,
             required,
-            capacities: reuse.with_points(capacities),
+            capacities,
             counted,
             late_records: window.late_records,
             chain_violations: self.chain_violations,
@@ -173,13 +174,11 @@ impl PoolFigures<'_> {
             },
             trend_windows: standing.covering.first().map_or(0, |verdict| verdict.steps),
             plan,
-            measured,
-            routing,
-            retention: reuse.retention,
-            retention_required: reuse.retention_required,
-            traffic: reuse.traffic,
-            tenants: reuse.tenants,
-            ..Estimate::of_answers(listed)
+            retention,
+            retention_required,
+            traffic,
+            tenants,
+            ..Estimate::of_answers(answers)
         };
         if let Some(found) = estimate.certainty.take() {
             estimate.take_certainty(found);
@@ -258,21 +257,14 @@ impl PoolFigures<'_> {
         plan: Option<&TierEstimates>,
         (required, recommended): (&[RequiredCapacity], &[Recommendation]),
         capacities: &[CapacityPoint],
-    ) -> WindowAnswers {
+    ) -> QuestionAnswers {
         let tally = window.tally.observation.as_deref().map(ObservationTally::consolidated);
-        let Some((observers, tally)) = self.observers.zip(tally) else { return WindowAnswers::default() };
+        let Some((observers, tally)) = self.observers.zip(tally) else { return QuestionAnswers::default() };
         let totals: Vec<_> = self.curve.capacities().collect();
-        let measured = MeasuredFigures {
-            config: &self.config.cache,
+        let figures = QuestionFigures {
+            config: self.config.observed().provisioned(),
             page_size: self.page_size,
             page_bytes: self.page_bytes,
-            provisioned: provisioned(self.config.observed(), self.page_bytes),
-            room: window.tally.overlaps.room(),
-            during: window.start_ms..window.end_ms,
-        };
-        let figures = ObservationFigures {
-            measured,
-            questions: &self.config.questions,
             totals: &totals,
             page_accesses: self.whole(window.tally.page_accesses),
             prompts: self.prompts(&window.tally),
@@ -280,8 +272,11 @@ impl PoolFigures<'_> {
             required,
             capacities,
             recommended,
+            below_a_day: 0.0,
+            room: window.tally.overlaps.room(),
+            during: window.start_ms..window.end_ms,
         };
-        observers.answers(&figures, &tally)
+        observers.answers(&tally, &figures)
     }
 
     /// The standard error of the smallest required capacity, which errs most; where nothing is required,
@@ -423,7 +418,7 @@ impl PoolFigures<'_> {
         let room = Distribution::new(tally.overlaps.room(), 0);
         let cache = &self.config.cache;
         let named = cache.capacities.iter().filter_map(|named| named.pages(self.page_bytes));
-        let provisioned = provisioned(self.config.observed(), self.page_bytes);
+        let provisioned = self.config.observed().provisioned().total(self.page_bytes);
         let pages: BTreeSet<u64> = named.chain(provisioned).map(|pages| pages.0).collect();
         let shortage = |pages: u64| {
             let requests = room.above(pages);

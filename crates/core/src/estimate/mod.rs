@@ -176,18 +176,18 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// Pages of a request that a sample should follow, on average.
 pub const FEWEST_FOLLOWED: f64 = 10.0;
 
-/// Declares what an estimate says of the questions that have a section of their own in a snapshot.
+/// Declares what an estimate says of the questions.
 macro_rules! answers {
-    ($($(#[$doc:meta])+ $mark:literal $question:ident: $Observer:ty;)+) => {
+    ($($(#[$doc:meta])+ $mark:literal $question:ident $(as $field:ident)? $(($how:ident))?: $Observer:ty;)+) => {
         impl Estimate {
-            /// What is said of each question, where it is enabled.
+            /// What is said of each question that has a field of its own.
             pub fn answers(&self) -> QuestionAnswers {
-                QuestionAnswers { $($question: self.$question.clone(),)+ }
+                QuestionAnswers { $($($question: self.$field.clone(),)?)+ ..QuestionAnswers::default() }
             }
 
-            /// The estimate of no request that says this of each question.
+            /// The estimate of no request that says this of each question that has a field of its own.
             fn of_answers(answers: QuestionAnswers) -> Self {
-                Self { $($question: answers.$question,)+ ..Self::default() }
+                Self { $($($field: answers.$question,)?)+ ..Self::default() }
             }
         }
     };

@@ -17,7 +17,7 @@ impl Aside {
     /// The state in bytes, once they were read back and found to be the same; `None` where they are not, and where
     /// more is asked of the pool, which a snapshot keeps apart.
     pub(super) fn of(live: &LivePool, kind: &PoolKind) -> Option<Self> {
-        if live.observers_image().is_some() {
+        if live.sections().is_some() {
             return None;
         }
         let aside = Self(postcard::to_allocvec(live).ok()?.into());

@@ -7,10 +7,8 @@ use crate::engines::hybrid::RulesError;
 use crate::engines::one_pass::Engine;
 use crate::engines::sglang::MAX_CAPACITY;
 use crate::estimate::config::PoolConfig;
-use crate::questions::accepted::Accepted;
-use crate::questions::observers::{
-    Observation, ObservationShape, Observers, ObserversImage, RestoredObservers,
-};
+use crate::questions::observers::{Observation, Observers, PoolSections, RestoredSections};
+use crate::questions::question::Accepted;
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{BEYOND, Outcome};
 use crate::sizing::curve::Curve;
@@ -121,7 +119,7 @@ impl ModelledCache {
             targets: config.cache.measured_ratios().len(),
             thresholds: self.curve.thresholds().len(),
             whole_curve: config.counts_whole_curve(),
-            observation: ObservationShape::of(config.observed(), self.curve.thresholds()),
+            observation: self.observers.as_ref().map(|observers| observers.shape()).unwrap_or_default(),
         }
     }
 
@@ -207,38 +205,37 @@ impl LivePool {
     }
 
     /// What is followed for the questions, to be serialised into a snapshot.
-    pub(super) fn observers_image(&self) -> Option<ObserversImage<'_>> {
-        let mut image = ObserversImage::of(self.cache.observers.as_deref()?);
-        self.windows.save_observations(&mut image);
-        Some(image)
+    pub(super) fn sections(&self) -> Option<PoolSections<'_>> {
+        let mut sections = self.cache.observers.as_ref()?.sections();
+        self.windows.save_observations(&mut sections);
+        Some(sections)
     }
 
     /// Takes it back; whether it was all there, and no more.
-    fn take_observers(&mut self, observers: Option<RestoredObservers>, config: &PoolConfig) -> bool {
-        let Some(observers) = observers else { return config.questions.is_nothing() };
-        let Some((observers, mut saved)) = observers.resume(
-            config.observed(),
-            self.cache.curve.thresholds(),
-            self.cache.page_size,
-            &self.cache.engine,
-        ) else {
-            return false;
+    fn take_sections(&mut self, sections: Option<RestoredSections>, config: &PoolConfig) -> bool {
+        let pool = config.observed().followed(self.cache.curve.thresholds(), self.cache.page_size);
+        let fresh = Observers::new(config.observed(), pool.capacities, pool.page_size);
+        let resumed = match (fresh, sections) {
+            (None, None) => return true,
+            (Some(fresh), Some(sections)) => fresh.resumed(sections, pool, &self.cache.engine),
+            _ => return false,
         };
+        let Some((observers, mut unread)) = resumed else { return false };
         self.cache.observers = Some(observers);
         let shape = self.cache.shape(config);
-        self.windows.take_question_counts(shape, &mut saved);
-        !config.questions.is_nothing() && saved.is_empty()
+        self.windows.take_question_counts(shape, &mut unread);
+        unread.is_empty()
     }
 
     /// Completes what was read back from a snapshot.
     pub(super) fn resume(
         &mut self,
         kind: &PoolKind,
-        observers: Option<RestoredObservers>,
+        sections: Option<RestoredSections>,
     ) -> Result<(), RestoreError> {
         let config = kind.config();
         self.cache.place_capacities(kind);
-        let observers_fit = self.take_observers(observers, config);
+        let sections_fit = self.take_sections(sections, config);
         if self.cache.chain_violations > 0 {
             self.cache.engine.disprove_chains();
         }
@@ -247,7 +244,7 @@ impl LivePool {
         let trends_fit = self.trends.len() == config.windows.len()
             && self.trends.iter().all(|trend| trend.are_like(&fresh));
         let cache_fits = self.cache.resume(config);
-        let whole = observers_fit && windows_fit && trends_fit && cache_fits;
+        let whole = sections_fit && windows_fit && trends_fit && cache_fits;
         if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
     }
 

@@ -21,9 +21,9 @@ use crate::engines::one_pass::Engine;
 use crate::estimate::config::{PoolConfig, PoolConfigError};
 use crate::estimate::estimator::PoolFigures;
 use crate::estimate::{CapacityPoint, Estimate};
-use crate::questions::observers::{ObserversImage, RestoredObservers};
+use crate::questions::observers::{PoolSections, RestoredSections};
 use crate::questions::optimum::OptimalCapacity;
-use crate::questions::routing::QuestionError;
+use crate::questions::question::QuestionError;
 use crate::questions::routing::RoutingShare;
 use crate::request::event::RequestEvent;
 use crate::request::id_scheme::IdScheme;
@@ -83,7 +83,7 @@ pub struct PoolImage<'a> {
     #[serde(serialize_with = "serialize_state")]
     live: (&'a Option<Box<LivePool>>, Option<&'a Aside>),
     /// What is followed for the questions; nothing where there are none.
-    observers: Option<ObserversImage<'a>>,
+    sections: Option<PoolSections<'a>>,
     /// How its page ids are made, where that is known.
     id_scheme: Option<&'a IdScheme>,
 }
@@ -94,7 +94,7 @@ pub struct RestoredPool {
     fingerprint: String,
     rejected_records: u64,
     live: Option<Box<LivePool>>,
-    pub(crate) observers: Option<RestoredObservers>,
+    pub(crate) sections: Option<RestoredSections>,
     id_scheme: Option<IdScheme>,
 }
 
@@ -128,7 +128,7 @@ impl Pool {
             fingerprint: self.identity.kind.fingerprint(),
             rejected_records: self.rejected_records,
             live: (&self.live, self.aside.as_ref()),
-            observers: self.live.as_ref().and_then(|live| live.observers_image()),
+            sections: self.live.as_ref().and_then(|live| live.sections()),
             id_scheme: self.id_scheme.as_ref(),
         }
     }
@@ -165,8 +165,8 @@ impl Pool {
         (pool.rejected_records, pool.id_scheme) = (image.rejected_records, image.id_scheme);
         pool.live = image.live;
         match &mut pool.live {
-            Some(live) => live.resume(kind, image.observers)?,
-            None if image.observers.is_some() => return Err(RestoreError::Inconsistent),
+            Some(live) => live.resume(kind, image.sections)?,
+            None if image.sections.is_some() => return Err(RestoreError::Inconsistent),
             None => {}
         }
         if !is_countable(pool.rejected_records) {
@@ -434,7 +434,7 @@ impl Pool {
         let followed = config.cache.followed_pages(PageCount(pages));
         let hits = self.found_since_start()?.hits_at(followed);
         let least = self.live.as_ref()?.cache.observers.as_ref()?.least_optimal_capacity(hits)?;
-        (config.questions.optimal && least > 0).then(|| OptimalCapacity {
+        (config.questions.reuse.optimal && least > 0).then(|| OptimalCapacity {
             pages,
             optimal_pages: config.cache.nominal_pages(least),
             times: followed as f64 / least as f64,

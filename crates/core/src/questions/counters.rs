@@ -1,7 +1,7 @@
 //! What windows count of a question, and how the counts of several questions are those of one.
 //!
-//! A question implements [`Counter`] for its counts and [`Share`] for what one request adds. [`counted!`] lists them,
-//! and derives from each one's what windows do with all of them.
+//! A question implements [`Counter`] for its counts and [`Share`] for what one request adds. [`counted!`] puts several
+//! together, and derives from each one's what windows do with all of them.
 
 use crate::units::heap::HeapBytes;
 
@@ -24,6 +24,12 @@ pub trait Counter: Sized + HeapBytes {
 
     /// Takes a request in.
     fn add(&mut self, share: &Self::Share);
+
+    /// Whether windows that requests leave again take these out; else they count those that are left whenever the
+    /// window is shown, because what was counted cannot be taken out, or costs more than to count now and then.
+    fn takes_out(_shape: <Self::Share as Share>::Shape) -> bool {
+        false
+    }
 
     /// Takes a request out that was taken in before, where windows that requests leave count it.
     fn remove(&mut self, _share: &Self::Share) {}
@@ -163,6 +169,10 @@ impl<C: Counter + Clone> Counter for Vec<C> {
         each.for_each(|(counter, share)| share.iter().for_each(|share| counter.add(share)));
     }
 
+    fn takes_out((_, shape): <Self::Share as Share>::Shape) -> bool {
+        C::takes_out(shape)
+    }
+
     fn remove(&mut self, shares: &Self::Share) {
         let each = self.iter_mut().zip(shares);
         each.for_each(|(counter, share)| share.iter().for_each(|share| counter.remove(share)));
@@ -191,68 +201,70 @@ impl<C: Counter + Clone> Counter for Vec<C> {
     }
 }
 
-/// Declares the questions that windows count, each with its counts: what one request adds, what is counted, the
-/// counts over a set of requests, and what windows do with these.
+/// Declares counts that are those of several parts: what one request adds, what is counted, the counts over a set of
+/// requests, and what windows do with these.
 macro_rules! counted {
-    ($($(#[$attribute:meta])* $question:ident: $counts:ty,)+) => {
-        /// What one request adds to windows alongside its own counts.
+    ($Share:ident, $Shape:ident, $Tally:ident {
+        $($(#[$attribute:meta])* $part:ident: $counts:ty,)+
+    }) => {
+        /// What one request adds.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-        pub struct Observation {
-            $($(#[$attribute])* pub $question: <$counts as Counter>::Share,)+
+        pub struct $Share {
+            $($(#[$attribute])* pub $part: <$counts as Counter>::Share,)+
         }
 
         /// What is counted.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        pub struct ObservationShape {
-            $(pub(super) $question: <<$counts as Counter>::Share as Share>::Shape,)+
+        pub struct $Shape {
+            $(pub(super) $part: <<$counts as Counter>::Share as Share>::Shape,)+
         }
 
         /// The counts over a set of requests.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-        pub struct ObservationTally {
-            $($(#[$attribute])* pub $question: $counts,)+
+        pub struct $Tally {
+            $($(#[$attribute])* pub $part: $counts,)+
         }
 
-        $crate::units::heap::heap_bytes!(Observation { $($question),+ });
-        $crate::units::heap::heap_bytes!(ObservationTally { $($question),+ });
+        $crate::units::heap::heap_bytes!($Share { $($part),+ });
+        $crate::units::heap::heap_bytes!($Tally { $($part),+ });
 
-        impl Share for Observation {
-            type Shape = ObservationShape;
+        impl Share for $Share {
+            type Shape = $Shape;
 
-            fn is_sound(&self, shape: ObservationShape) -> bool {
-                $(Share::is_sound(&self.$question, shape.$question))&&+
+            fn is_sound(&self, shape: $Shape) -> bool {
+                $(Share::is_sound(&self.$part, shape.$part))&&+
             }
         }
 
-        impl Counter for ObservationTally {
-            type Share = Observation;
+        impl Counter for $Tally {
+            type Share = $Share;
 
-            fn new(shape: ObservationShape) -> Self {
-                Self { $($question: Counter::new(shape.$question),)+ }
+            fn new(shape: $Shape) -> Self {
+                Self { $($part: Counter::new(shape.$part),)+ }
             }
 
-            fn add(&mut self, share: &Observation) {
-                $(self.$question.add(&share.$question);)+
+            fn add(&mut self, share: &$Share) {
+                $(self.$part.add(&share.$part);)+
             }
 
-            fn remove(&mut self, share: &Observation) {
-                $(Counter::remove(&mut self.$question, &share.$question);)+
+            fn remove(&mut self, share: &$Share) {
+                $(Counter::remove(&mut self.$part, &share.$part);)+
             }
 
             fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
-                Some(Self { $($question: Counter::merged(parts.clone().map(|part| &part.$question))?,)+ })
+                Some(Self { $($part: Counter::merged(parts.clone().map(|part| &part.$part))?,)+ })
             }
 
             fn consolidate(&mut self) {
-                $(self.$question.consolidate();)+
+                $(self.$part.consolidate();)+
             }
 
             fn is_consolidated(&self) -> bool {
-                $(self.$question.is_consolidated())&&+
+                $(self.$part.is_consolidated())&&+
             }
 
-            fn is_sound(&self, shape: ObservationShape) -> bool {
-                $(Counter::is_sound(&self.$question, shape.$question))&&+
+            fn is_sound(&self, shape: $Shape) -> bool {
+                $(Counter::is_sound(&self.$part, shape.$part))&&+
             }
         }
     };

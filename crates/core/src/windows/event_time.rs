@@ -1,7 +1,7 @@
 //! Tumbling and hopping windows, made of panes as wide as the advance.
 
 use super::{Window, reserve_few};
-use crate::questions::observers::{ObserversImage, SavedWindows};
+use crate::questions::observers::{PoolSections, UnreadSections};
 use crate::units::heap::heap_bytes;
 use crate::units::{EventTime, is_countable};
 use crate::windows::tally::{Position, RequestSummary, Tally, TallyShape};
@@ -145,12 +145,12 @@ impl EventWindows {
     }
 
     /// Gives what is counted alongside, pane by pane.
-    pub(super) fn save_observations<'a>(&'a self, image: &mut ObserversImage<'a>) {
+    pub(super) fn save_observations<'a>(&'a self, image: &mut PoolSections<'a>) {
         self.panes.iter().for_each(|pane| image.push_tally(pane.tally.observation.as_deref()));
     }
 
     /// Takes it back.
-    pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+    pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut UnreadSections) {
         self.shape.observation = shape.observation;
         self.panes.iter_mut().for_each(|pane| pane.tally.observation = saved.tally(shape.observation));
     }

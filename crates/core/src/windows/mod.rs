@@ -20,7 +20,7 @@ pub mod tally;
 mod event_time;
 mod recent;
 
-use crate::questions::observers::{ObserversImage, SavedWindows};
+use crate::questions::observers::{PoolSections, UnreadSections};
 use crate::units::heap::heap_bytes;
 use crate::units::window::{WindowKind, WindowRules};
 use crate::units::{EventTime, Offset};
@@ -129,7 +129,7 @@ impl WindowSet {
     }
 
     /// Gives what is counted alongside, window by window.
-    pub fn save_observations<'a>(&'a self, image: &mut ObserversImage<'a>) {
+    pub fn save_observations<'a>(&'a self, image: &mut PoolSections<'a>) {
         for windows in &self.kinds {
             match windows {
                 KindWindows::EventTime(windows) => windows.save_observations(image),
@@ -140,8 +140,8 @@ impl WindowSet {
     }
 
     /// Takes it back. What is missing, or left over, does not pass [`WindowSet::are_those_of`] and
-    /// [`SavedWindows::is_empty`].
-    pub fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+    /// [`UnreadSections::is_empty`].
+    pub fn take_question_counts(&mut self, shape: TallyShape, saved: &mut UnreadSections) {
         for windows in &mut self.kinds {
             match windows {
                 KindWindows::EventTime(windows) => windows.take_question_counts(shape, saved),

@@ -2,7 +2,7 @@
 
 use super::reserve_few;
 use crate::questions::counters::{Counter, Share};
-use crate::questions::observers::{Observation, ObservationShape, ObserversImage, SavedWindows};
+use crate::questions::observers::{Observation, ObservationShape, PoolSections, UnreadSections};
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::stack::Overlap;
 use crate::units::heap::{flat, heap_bytes};
@@ -40,12 +40,12 @@ impl Everything {
     }
 
     /// Gives what is counted alongside.
-    pub(super) fn save_observations<'a>(&'a self, image: &mut ObserversImage<'a>) {
+    pub(super) fn save_observations<'a>(&'a self, image: &mut PoolSections<'a>) {
         image.push_tally(self.tally.observation.as_deref());
     }
 
     /// Takes it back.
-    pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+    pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut UnreadSections) {
         self.tally.observation = saved.tally(shape.without_end().observation);
     }
 
@@ -223,12 +223,12 @@ impl LastRequests {
     }
 
     /// Gives what its requests add alongside.
-    pub(super) fn save_observations<'a>(&'a self, image: &mut ObserversImage<'a>) {
+    pub(super) fn save_observations<'a>(&'a self, image: &mut PoolSections<'a>) {
         image.push_shares(self.observations.iter().map(Arc::as_ref));
     }
 
     /// Takes it back; the counts are the sum.
-    pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+    pub(super) fn take_question_counts(&mut self, shape: TallyShape, saved: &mut UnreadSections) {
         if !shape.observation.is_something() {
             return;
         }
@@ -320,11 +320,14 @@ mod tests {
     use crate::estimate::config::PoolConfig;
     use crate::questions::enabled::Questions;
     use crate::questions::measured::{CachedPages, Explanation, MeasuredShare, Modelled};
-    use crate::questions::observers::ObservationShape;
+    use crate::questions::observers::Observers;
     use crate::questions::routing::RoutingShare;
     use crate::request::outcome::{Outcome, Run};
+    use crate::units::PageSize;
     use crate::units::ratio::Ratio;
     use crate::windows::tally::{CountingRules, Position};
+
+    const PAGE: PageSize = PageSize::new(16).expect("not zero");
 
     fn shape() -> TallyShape {
         let questions = Questions {
@@ -337,7 +340,7 @@ mod tests {
             targets: 1,
             thresholds: 1,
             whole_curve: true,
-            observation: ObservationShape::of(config.observed(), &[]),
+            observation: Observers::new(config.observed(), &[], PAGE).expect("asked").shape(),
         }
     }
 
@@ -360,9 +363,10 @@ mod tests {
     /// What a request adds where the measured hits and a router are asked about.
     fn observation(outcome: &Outcome) -> Observation {
         let cached = CachedPages::stated(1);
+        let measured = MeasuredShare::of(cached, outcome, None, Explanation::by_prompts(1));
         Observation {
-            measured: Modelled::Curve(MeasuredShare::of(cached, outcome, None, Explanation::by_prompts(1))),
-            routers: vec![Some(RoutingShare::of(1, outcome, &[Ratio::ONE]))],
+            measured: Some(Box::new(Modelled::Curve(measured))),
+            routers: Some(Box::new(vec![Some(RoutingShare::of(1, outcome, &[Ratio::ONE]))])),
             ..Observation::default()
         }
     }

@@ -15,12 +15,12 @@ fn what_a_cache_is_worth_is_said_at_a_rate_and_in_money_at_prices() {
     };
     assert_eq!(worth(&all), ("8000".to_owned(), None, Some(0.5)));
     assert_eq!(worth(&a), ("9000@0,4000.5@32768".to_owned(), Some(2.0), Some(0.5)));
-    assert_eq!((all.prefill_rate, all.provisioned.is_some()), (None, true), "traffic is not asked");
+    assert_eq!((all.reuse.prefill_rate, all.provisioned.is_some()), (None, true), "traffic is not asked");
     assert!(of("[estimate]\nprovisioned = \"9p\"", "").provisioned.is_none(), "it shapes nothing");
     // Of a pool's sample nothing is said; a general one says what it says of traffic, and no more.
     let traffic = "[estimate]\ntraffic = true\nprefill_rate = 100\nsample_rate = 0.5\n[[tiers]]\nname = \"x\"\nunit = \"9p\"\n\
                    [[tiers]]\nname = \"y\"\nunit = \"9p\"\n";
-    assert_eq!((of(traffic, "").worth, of(traffic, "").prefill_rate), (None, Some(100.0)));
+    assert_eq!((of(traffic, "").worth, of(traffic, "").reuse.prefill_rate), (None, Some(100.0)));
     let sampled = format!("{general}[[pools]]\nname = \"a\"\nsample_rate = 0.5\n");
     assert!(of(&sampled, "a").worth.is_none() && of(&sampled, "b").worth.is_some());
     assert!(of("[estimate]\nprefill_rate = 0", "").worth.is_none());

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 const NOBODY: usize = 2;
 
 /// An account: its name's place in order of appearance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AccountId(u32);
 
 flat!(AccountId);

@@ -44,7 +44,7 @@ pub struct AccountsShape {
 }
 
 /// One request as every window counts it, in followed pages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountShare {
     account: AccountId,
     page_accesses: u64,

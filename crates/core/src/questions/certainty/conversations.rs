@@ -7,7 +7,7 @@
 //! system prompt are taken for one.
 
 use crate::families::{PAGES_PART, hash};
-use crate::questions::accepted::Accepted;
+use crate::questions::question::Accepted;
 use crate::request::outcome::Outcome;
 use crate::request::sample::Sample;
 use crate::units::heap::heap_bytes;

@@ -8,11 +8,8 @@ use crate::engines::one_pass::Engine;
 use crate::families::certainty::{
     Certainty, CertaintyStatus, FigureStanding, GROUPS, Interval, group, standard_error,
 };
-use crate::questions::accepted::Accepted;
-use crate::questions::needs::QuestionNeeds;
-use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Horizon, Question, QuestionFigures, QuestionPool, QuestionsError,
+    Accepted, ProvisionedCache, Question, QuestionFigures, QuestionNeeds, QuestionPool,
 };
 use crate::questions::routing::FollowingCaches;
 use crate::request::outcome::{BEYOND, Outcome};
@@ -45,19 +42,9 @@ impl Question for CertaintyObserver {
     type Setting = bool;
     type Kept = FollowedGroups;
     type Tally = CertaintyTally;
-    type Estimate = Certainty;
+    type Answer = Option<Certainty>;
 
-    const NEEDS: QuestionNeeds = QuestionNeeds {
-        setting: "certainty",
-        revision: 0,
-        one_stack: true,
-        few_capacities: false,
-        each_request: true,
-    };
-
-    fn check(_: &bool, _: &Answerable<'_>) -> Result<(), QuestionsError> {
-        Ok(())
-    }
+    const NEEDS: QuestionNeeds = QuestionNeeds { few_capacities: false, ..QuestionNeeds::all("certainty") };
 
     fn new(is_enabled: &bool, pool: QuestionPool<'_>) -> Option<Self> {
         let followed = || FollowedGroups {
@@ -68,11 +55,17 @@ impl Question for CertaintyObserver {
         is_enabled.then(|| Self { config: pool.cache.cache.clone(), followed: followed() })
     }
 
-    fn shape(is_enabled: &bool, cache: ProvisionedCache<'_>, _: &[u64], _: Horizon) -> Option<usize> {
-        is_enabled.then(|| cache.cache.measured_ratios().len())
+    fn shape(&self) -> usize {
+        self.config.measured_ratios().len()
     }
 
-    fn follow(&mut self, request: &Accepted<'_>, _: ProvisionedCache<'_>, _: &CacheBank) -> CertaintyShare {
+    fn follow(
+        &mut self,
+        request: &Accepted<'_>,
+        _: ProvisionedCache<'_>,
+        _: &CacheBank,
+        room: &mut CertaintyShare,
+    ) {
         let Self { config, followed: FollowedGroups { conversations, others, requests } } = self;
         let conversation = conversations.of(request, config.sample_rate);
         *requests = request.index + 1;
@@ -89,20 +82,20 @@ impl Question for CertaintyObserver {
             let Ok(outcome) = others.observe(group, request) else { continue };
             (0..ratios.len()).for_each(|at| without[at * groups + group] = needs(outcome, at));
         }
-        CertaintyShare { conversation, group: left_out as u8, own, without }
+        *room = CertaintyShare { conversation, group: left_out as u8, own, without };
     }
 
     fn kept(&self) -> &FollowedGroups {
         &self.followed
     }
 
-    fn resumed(self, mut kept: FollowedGroups, engine: &Engine) -> Option<Self> {
+    fn resumed(self, mut kept: FollowedGroups, _: QuestionPool<'_>, engine: &Engine) -> Option<Self> {
         let is_sound = kept.conversations.is_sound(kept.requests)
             && kept.others.resume(&self.config, GROUPS as usize, engine);
         is_sound.then_some(Self { followed: kept, ..self })
     }
 
-    fn estimate(&self, tally: &CertaintyTally, figures: &QuestionFigures<'_>) -> Option<Certainty> {
+    fn answer(&self, tally: &CertaintyTally, figures: &QuestionFigures<'_>) -> Option<Certainty> {
         let (conversations, largest_share) = (tally.conversations(), tally.largest_share());
         let status = CertaintyStatus::of(conversations, largest_share);
         let of_target = |(target, required): (usize, &RequiredCapacity)| -> Vec<Interval> {

@@ -12,10 +12,8 @@ use crate::estimate::config::PoolConfig;
 use crate::families::certainty::{CertaintyStatus, FigureStanding, GROUPS};
 use crate::families::{Families, FamilyMember};
 use crate::pool::{Arrival, Pool};
-use crate::questions::accepted::Accepted;
 use crate::questions::counters::{Counter, Share};
-use crate::questions::provisioned::ProvisionedCache;
-use crate::questions::question::{Question, QuestionPool};
+use crate::questions::question::{Accepted, Horizon, ProvisionedCache, Question, QuestionPool};
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
 use crate::request::prompts::PromptTree;
@@ -67,10 +65,19 @@ fn accept(cache: &CacheConfig, log: &[Vec<u64>], mut each: impl FnMut(&Accepted<
     }
 }
 
+fn pool(cache: &CacheConfig) -> QuestionPool<'_> {
+    QuestionPool {
+        cache: ProvisionedCache { cache, provisioned: None },
+        costs: None,
+        capacities: &[],
+        page_size: page_size(),
+        windows: &[],
+        horizon: Horizon::Endless,
+    }
+}
+
 fn observer(cache: &CacheConfig) -> CertaintyObserver {
-    let cache = ProvisionedCache { cache, provisioned: None };
-    let pool = QuestionPool { cache, costs: None, capacities: &[], page_size: page_size() };
-    CertaintyObserver::new(&true, pool).expect("enabled")
+    CertaintyObserver::new(&true, pool(cache)).expect("enabled")
 }
 
 /// A path in a tree of few branches, so that prompts share and part.
@@ -103,8 +110,8 @@ proptest! {
         let mut seen = Outcome::default();
         let ratios = cache.measured_ratios();
         accept(&cache, &log, |request| {
-            let own_cache = ProvisionedCache { cache: &cache, provisioned: None };
-            let share = observer.follow(request, own_cache, &CacheBank::default());
+            let mut share = CertaintyShare::default();
+            observer.follow(request, pool(&cache).cache, &CacheBank::default(), &mut share);
             assert!(share.is_sound(ratios.len()));
             for (group, other) in others.iter_mut().enumerate() {
                 let is_own = group == usize::from(share.group);
@@ -121,7 +128,7 @@ proptest! {
                 let bytes = postcard::to_allocvec(observer.kept()).expect("memory");
                 let kept = postcard::from_bytes(&bytes).expect("the bytes just written");
                 let fresh = self::observer(&cache);
-                observer = fresh.resumed(kept, request.engine).expect("what was just kept");
+                observer = fresh.resumed(kept, pool(&cache), request.engine).expect("what was just kept");
             }
         });
     }

@@ -6,11 +6,8 @@ use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
 use crate::engines::rules::EngineRules;
-use crate::questions::accepted::Accepted;
-use crate::questions::needs::QuestionNeeds;
-use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Horizon, Question, QuestionFigures, QuestionPool, QuestionsError,
+    Accepted, ProvisionedCache, Question, QuestionFigures, QuestionNeeds, QuestionPool,
 };
 use crate::request::event::RequestEvent;
 use crate::units::heap::heap_bytes;
@@ -55,26 +52,16 @@ impl Question for DraftRangeObserver {
     type Setting = bool;
     type Kept = CacheBank;
     type Tally = DraftRangeTally;
-    type Estimate = DraftRangeEstimate;
+    type Answer = Option<DraftRangeEstimate>;
 
-    const NEEDS: QuestionNeeds = QuestionNeeds {
-        setting: "draft_range",
-        revision: 0,
-        one_stack: false,
-        few_capacities: false,
-        each_request: false,
-    };
-
-    fn check(_: &bool, _: &Answerable<'_>) -> Result<(), QuestionsError> {
-        Ok(())
-    }
+    const NEEDS: QuestionNeeds = QuestionNeeds::nothing("draft_range");
 
     fn new(is_enabled: &bool, pool: QuestionPool<'_>) -> Option<Self> {
         is_enabled.then(|| Self::at(pool)).flatten()
     }
 
-    fn shape(is_enabled: &bool, _: ProvisionedCache<'_>, capacities: &[u64], _: Horizon) -> Option<usize> {
-        is_enabled.then_some(capacities.len())
+    fn shape(&self) -> usize {
+        self.capacities.len() - 1
     }
 
     fn follow(
@@ -82,7 +69,8 @@ impl Question for DraftRangeObserver {
         request: &Accepted<'_>,
         _: ProvisionedCache<'_>,
         own: &CacheBank,
-    ) -> DraftRangeShare {
+        room: &mut DraftRangeShare,
+    ) {
         let (event, found) = (request.event, request.outcome.reusable_prefix());
         let is_open = self.is_open(event);
         if event.tokens_behind.is_empty() {
@@ -93,19 +81,20 @@ impl Question for DraftRangeObserver {
             Some((unlimited, hits)) => (*unlimited, hits),
             None => (own.last_ceiling().unwrap_or(found), own.last_hits()),
         };
-        DraftRangeShare { open: u64::from(is_open), without_head: found, unlimited, hits: hits.to_vec() }
+        *room =
+            DraftRangeShare { open: u64::from(is_open), without_head: found, unlimited, hits: hits.to_vec() };
     }
 
     fn kept(&self) -> &CacheBank {
         &self.bank
     }
 
-    fn resumed(self, mut bank: CacheBank, _: &Engine) -> Option<Self> {
+    fn resumed(self, mut bank: CacheBank, _: QuestionPool<'_>, _: &Engine) -> Option<Self> {
         let is_sound = bank.resume(&self.capacities, self.page_size, &self.plain);
         is_sound.then_some(Self { bank, ..self })
     }
 
-    fn estimate(&self, tally: &DraftRangeTally, figures: &QuestionFigures<'_>) -> Option<DraftRangeEstimate> {
+    fn answer(&self, tally: &DraftRangeTally, figures: &QuestionFigures<'_>) -> Option<DraftRangeEstimate> {
         let cache = figures.config.cache;
         let whole = |pages| cache.sample_rate.whole_of(pages);
         let at_most = |pages: u64| {

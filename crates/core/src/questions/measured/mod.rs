@@ -15,6 +15,7 @@ mod intervals;
 mod latest;
 mod ledger;
 mod modelled;
+mod observer;
 mod point_tally;
 mod points;
 mod reading;
@@ -25,8 +26,6 @@ mod tally;
 mod tests;
 mod verdict;
 
-use crate::questions::needs::QuestionNeeds;
-
 pub use caches::MeasuredCaches;
 pub use consensus::Consensus;
 pub use counts::Counts;
@@ -36,6 +35,7 @@ pub use estimate::{
 pub use intervals::{Agreed, Intervals};
 pub use ledger::Ledger;
 pub use modelled::Modelled;
+pub use observer::MeasuredObserver;
 pub use point_tally::{PointShare, PointTally};
 pub use points::PointCaches;
 pub use reading::{CachedPages, Explanation, MeasuredReading};
@@ -43,12 +43,3 @@ pub use restarts::{MAX_RESTARTS, RequestPosition, Restarts};
 pub use share::MeasuredShare;
 pub use tally::MeasuredTally;
 pub use verdict::{MIN_AGREEMENT, Verdict};
-
-/// What comparing what requests state needs.
-pub const NEEDS: QuestionNeeds = QuestionNeeds {
-    setting: "measured",
-    revision: 0,
-    one_stack: false,
-    few_capacities: false,
-    each_request: false,
-};

@@ -90,6 +90,14 @@ impl<A: Counter, B: Counter> Counter for Modelled<A, B> {
         }
     }
 
+    fn takes_out(shape: <Self::Share as Share>::Shape) -> bool {
+        match shape {
+            Modelled::Nothing => true,
+            Modelled::Curve(shape) => A::takes_out(shape),
+            Modelled::Points(shape) => B::takes_out(shape),
+        }
+    }
+
     fn remove(&mut self, share: &Self::Share) {
         match (self, share) {
             (Self::Curve(counter), Modelled::Curve(share)) => counter.remove(share),

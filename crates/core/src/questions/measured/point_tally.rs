@@ -178,6 +178,10 @@ impl Counter for PointTally {
         self.change(request, |count, by| *count += by);
     }
 
+    fn takes_out(_: usize) -> bool {
+        true
+    }
+
     fn remove(&mut self, request: &PointShare) {
         self.counts.remove(&request.counts);
         self.change(request, |count, by| *count -= by);

@@ -42,7 +42,7 @@ type SectionOfPool<'a, Q> =
 
 /// Declares the sections of all questions that have one.
 macro_rules! sections {
-    ($($(#[$doc:meta])+ $mark:literal $question:ident: $Observer:ty;)+) => {
+    ($($(#[$doc:meta])+ $mark:literal $question:ident $(as $field:ident)? $(($how:ident))?: $Observer:ty;)+) => {
         /// The sections of one pool.
         #[derive(Debug, Default)]
         pub struct PoolSections<'a> {
@@ -51,13 +51,16 @@ macro_rules! sections {
 
         impl<'a> PoolSections<'a> {
             /// Adds a window's, or a pane's, counts.
-            pub(super) fn push_tally(&mut self, tally: &'a ObservationTally) {
+            pub fn push_tally(&mut self, tally: Option<&'a ObservationTally>) {
+                let Some(tally) = tally else { return };
                 $(self.$question.iter_mut().for_each(|own| own.tallies.extend(tally.$question.as_deref()));)+
             }
 
-            /// Adds a request that a window holds.
-            pub(super) fn push_share(&mut self, share: &'a Observation) {
-                $(self.$question.iter_mut().for_each(|own| own.shares.extend(share.$question.as_deref()));)+
+            /// Adds the requests that a window holds.
+            pub fn push_shares(&mut self, shares: impl Iterator<Item = &'a Observation>) {
+                for share in shares {
+                    $(self.$question.iter_mut().for_each(|own| own.shares.extend(share.$question.as_deref()));)+
+                }
             }
         }
 
@@ -101,29 +104,33 @@ macro_rules! sections {
             }
         }
 
-        /// What windows take back of these.
+        /// What windows take back, in the order they gave it.
         #[derive(Debug, Default)]
-        pub(super) struct UnreadSections {
+        pub struct UnreadSections {
             $(pub(super) $question: Unread<<$Observer as Question>::Tally, ShareOf<$Observer>>,)+
         }
 
         impl UnreadSections {
-            /// Gives the next window's, or pane's, counts what is kept of them.
-            pub(super) fn complete_tally(&mut self, shape: ObservationShape, tally: &mut ObservationTally) {
-                $(if shape.$question.is_some() {
-                    tally.$question = self.$question.0.next().map(Box::new);
-                })+
+            /// The next window's, or pane's, counts of this shape.
+            pub fn tally(&mut self, shape: ObservationShape) -> Option<Box<ObservationTally>> {
+                shape.is_something().then(|| Box::new(ObservationTally {
+                    $($question: shape.$question.and_then(|_| self.$question.0.next()).map(Box::new),)+
+                }))
             }
 
-            /// Gives the next request what is kept of it.
-            pub(super) fn complete_share(&mut self, shape: ObservationShape, share: &mut Observation) {
-                $(if shape.$question.is_some() {
-                    share.$question = self.$question.1.next().map(Box::new);
-                })+
+            /// The next requests, of this shape, of a window that holds so many.
+            pub fn shares(
+                &mut self,
+                requests: usize,
+                shape: ObservationShape,
+            ) -> impl Iterator<Item = Observation> + '_ {
+                (0..requests).map(move |_| Observation {
+                    $($question: shape.$question.and_then(|_| self.$question.1.next()).map(Box::new),)+
+                })
             }
 
             /// Whether all was taken back.
-            pub(super) fn is_empty(&self) -> bool {
+            pub fn is_empty(&self) -> bool {
                 $(self.$question.0.len() + self.$question.1.len() == 0)&&+
             }
         }

@@ -19,6 +19,7 @@ use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::counters::Counter;
 use crate::questions::enabled::Questions;
 use crate::questions::restarts::HOUR_MS;
+use crate::questions::reuse::ReuseSetting;
 use crate::questions::worth::WorthAt;
 use crate::request::event::RequestEvent;
 use crate::request::labels::{Label, Labels};
@@ -31,7 +32,7 @@ use crate::stack::needs::Needs;
 use crate::units::pages::{PageIds, Scope};
 use crate::units::ratio::Ratio;
 use crate::units::window::WindowKind;
-use crate::units::{EventTime, Offset, PageSize};
+use crate::units::{EventTime, Offset, PageCount};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -81,11 +82,13 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
         tiers: ["fast=0.5", "slow=1"].map(tier).to_vec(),
         questions: Questions {
             provisioned,
-            ttls: ["60ms", "7ms", "1h"].map(|text| text.parse().expect("a time")).to_vec(),
-            tenants: Some(2),
-            optimal: true,
-            traffic: true,
-            prefill_rate: Some(100.0),
+            reuse: ReuseSetting {
+                ttls: ["60ms", "7ms", "1h"].map(|text| text.parse().expect("a time")).to_vec(),
+                tenants: Some(2),
+                optimal: true,
+                traffic: true,
+                prefill_rate: Some(100.0),
+            },
             worth: (sample_rate == Ratio::ONE).then(worth),
             restarts: sample_rate == Ratio::ONE,
             retention_classes: true,
@@ -284,27 +287,19 @@ impl Model {
     }
 
     /// What a window says that holds these requests and nothing was ever taken out of.
-    fn says(&self, estimate: &Estimate) -> WindowAnswers {
+    fn says(&self, estimate: &Estimate) -> QuestionAnswers {
         let (_, shares): (Vec<usize>, Vec<&Arc<Observation>>) = self.in_window(estimate).unzip();
-        let shape = ObservationShape::of(self.config.observed(), &capacities(&self.config));
+        let shape = self.observers.shape();
         let shape = if estimate.window == WindowKind::All { shape.without_end() } else { shape };
         let mut tally = shape.tally().expect("asked");
         shares.into_iter().for_each(|share| tally.as_mut().add(share));
-        let (start, end) = (estimate.start_ms, estimate.end_ms);
         let totals: Vec<_> = estimate.capacities.iter().map(|point| PageCount(point.pages)).collect();
-        let provisioned = provisioned(self.config.observed(), None);
-        let room = room_of(estimate, provisioned);
-        let measured = MeasuredFigures {
-            config: &self.config.cache,
+        let config = self.config.observed().provisioned();
+        let room = room_of(estimate, config.total(None));
+        let figures = QuestionFigures {
+            config,
             page_size: PAGE,
             page_bytes: None,
-            provisioned,
-            room: &room,
-            during: start..end,
-        };
-        let figures = ObservationFigures {
-            measured,
-            questions: &self.config.questions,
             totals: &totals,
             page_accesses: estimate.page_accesses,
             prompts: estimate.prompts(),
@@ -312,8 +307,11 @@ impl Model {
             capacities: &bare(estimate),
             required: &estimate.required,
             recommended: &estimate.recommended,
+            below_a_day: 0.0,
+            room: &room,
+            during: estimate.start_ms..estimate.end_ms,
         };
-        self.observers.answers(&figures, &tally)
+        self.observers.answers(&tally, &figures)
     }
 }
 
@@ -365,7 +363,7 @@ proptest! {
         let mut windows = 0;
         let mut compare = |model: &Model, estimates: Vec<Estimate>| {
             for estimate in estimates {
-                let WindowAnswers { measured, routing, reuse, .. } = model.says(&estimate);
+                let QuestionAnswers { measured, routers, reuse, .. } = model.says(&estimate);
                 prop_assert_eq!(&estimate.retention, &reuse.retention, "{}", estimate.window);
                 prop_assert_eq!(&estimate.retention_required, &reuse.retention_required, "{}", estimate.window);
                 prop_assert_eq!(&estimate.traffic, &reuse.traffic, "{}", estimate.window);
@@ -375,7 +373,7 @@ proptest! {
                 prop_assert_eq!(reuse.retention.len(), if has_curve { 6 } else { 0 });
                 prop_assert_eq!(estimate.traffic.is_some(), has_curve && estimate.window != WindowKind::All);
                 prop_assert_eq!(&estimate.measured, &measured, "{}", estimate.window);
-                prop_assert_eq!(&estimate.routing, &routing, "{}", estimate.window);
+                prop_assert_eq!(&estimate.routing, &routers, "{}", estimate.window);
                 prop_assert!(model.agrees_on_worth(&estimate), "{}: {:?}", estimate.window, estimate.worth);
                 windows += 1;
             }
@@ -438,20 +436,18 @@ fn a_snapshot_of_other_questions_is_refused() {
     let whole = kept(&config);
     assert!(restore(&config, &whole).is_ok());
     // What the one pool of these tests keeps of its questions, changed.
-    let refuses = |change: &dyn Fn(&mut Option<RestoredObservers>)| {
+    let refuses = |change: &dyn Fn(&mut Option<RestoredSections>)| {
         let mut image = read(&whole);
-        image.pools.iter_mut().for_each(|(_, pool)| change(&mut pool.observers));
+        image.pools.iter_mut().for_each(|(_, pool)| change(&mut pool.sections));
         PoolSet::restore(set_config(&config), image).is_err()
     };
-    let observers_of = |config: &PoolConfig| {
+    let sections_of = |config: &PoolConfig| {
         let mut pools = read(&kept(config)).pools;
-        pools.pop().and_then(|(_, pool)| pool.observers).expect("questions")
+        pools.pop().and_then(|(_, pool)| pool.sections).expect("questions")
     };
-    assert!(refuses(&|observers| *observers = None), "nothing was kept");
-    assert!(refuses(&|observers| observers.as_mut().expect("questions").reuse = None), "time is asked");
-    let refuses_sections = |other: &PoolConfig| {
-        refuses(&|observers| observers.as_mut().expect("questions").sections = observers_of(other).sections)
-    };
+    assert!(refuses(&|sections| *sections = None), "nothing was kept");
+    assert!(refuses(&|sections| sections.as_mut().expect("questions").reuse = None), "time is asked");
+    let refuses_sections = |other: &PoolConfig| refuses(&|sections| *sections = Some(sections_of(other)));
     let refuses_sections_without = |change: fn(&mut Questions)| {
         let mut questions = config.questions.clone();
         change(&mut questions);
@@ -460,16 +456,14 @@ fn a_snapshot_of_other_questions_is_refused() {
     assert!(refuses_sections_without(|questions| questions.restarts = false), "restarts are asked");
     assert!(refuses_sections_without(|questions| questions.worth = None), "worth is asked");
     assert!(refuses_sections_without(|questions| questions.retention_classes = false), "classes are asked");
-    let refuses_own = |other: &PoolConfig| {
-        refuses(&|observers| {
-            let own = observers.take().expect("questions");
-            let mut changed = observers_of(other);
-            (changed.reuse, changed.sections) = (own.reuse, own.sections);
-            *observers = Some(changed);
+    let refuses_of = |other: &PoolConfig| {
+        refuses(&|sections| {
+            let (own, other) = (sections.as_mut().expect("questions"), sections_of(other));
+            (own.measured, own.routers) = (other.measured, other.routers);
         })
     };
     for questions in [enabled(&["logged"], true), enabled(&["round-robin:2"], false), enabled(&[], true)] {
-        assert!(refuses_own(&PoolConfig { questions, ..config.clone() }), "other questions");
+        assert!(refuses_of(&PoolConfig { questions, ..config.clone() }), "other questions");
     }
     let of_cache = |cache: CacheConfig| PoolConfig { cache, ..config.clone() };
     let capacities = config.cache.capacities[1..].to_vec();
@@ -477,14 +471,14 @@ fn a_snapshot_of_other_questions_is_refused() {
     assert!(refuses_sections(&fewer_columns), "other capacities");
     let target_ratios = vec![Ratio::ONE];
     let fewer = of_cache(CacheConfig { target_ratios, ..config.cache.clone() });
-    assert!(refuses_own(&fewer), "other target ratios");
+    assert!(refuses_of(&fewer), "other target ratios");
 }
 
 #[test]
 fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
     let config = PoolConfig { questions: Questions::default(), ..config(None, Ratio::ONE) };
     assert!(Observers::new(config.observed(), &[], PAGE).is_none());
-    assert!(read(&kept(&config)).pools.iter().all(|(_, pool)| pool.observers.is_none()));
+    assert!(read(&kept(&config)).pools.iter().all(|(_, pool)| pool.sections.is_none()));
     let fingerprint = |config: &PoolConfig| config.fingerprint().expect("json");
     let provisioned = Questions { provisioned: Some("9p".parse().expect("pages")), ..Questions::default() };
     assert_eq!(fingerprint(&PoolConfig { questions: provisioned, ..config.clone() }), fingerprint(&config));

@@ -14,20 +14,10 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
-use crate::questions::needs::QuestionNeeds;
 use crate::questions::request_runs::RunLog;
 use kept::NextUses;
 use serde::Serialize;
 use std::ops::Range;
-
-/// What reporting the optimum needs.
-pub const NEEDS: QuestionNeeds = QuestionNeeds {
-    setting: "optimal",
-    revision: 0,
-    one_stack: true,
-    few_capacities: true,
-    each_request: true,
-};
 
 /// Two capacities with the same hits: nobody reaches the smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

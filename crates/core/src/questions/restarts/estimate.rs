@@ -3,8 +3,7 @@
 use super::tally::RestartsTally;
 use super::{HOUR_MS, HOURS_A_DAY};
 use crate::questions::costs::PrefillCosts;
-use crate::questions::question::QuestionFigures;
-use crate::questions::sizes::ReportedSize;
+use crate::questions::question::{QuestionFigures, ReportedSize};
 use serde::{Deserialize, Serialize};
 
 const NANOSECONDS_A_SECOND: f64 = 1e9;

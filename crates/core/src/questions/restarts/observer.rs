@@ -5,12 +5,10 @@ use super::tally::{LostHits, RestartsShare, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
 use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
-use crate::questions::accepted::Accepted;
 use crate::questions::costs::PrefillCosts;
-use crate::questions::needs::QuestionNeeds;
-use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Horizon, Question, QuestionFigures, QuestionPool, QuestionsError,
+    Accepted, Answerable, Horizon, ProvisionedCache, Question, QuestionFigures, QuestionNeeds, QuestionPool,
+    QuestionsError,
 };
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{Outcome, Run};
@@ -28,22 +26,29 @@ pub struct RestartsObserver {
     /// In pages, ascending.
     #[serde(skip)]
     sizes: Vec<u64>,
+    /// Sizes that windows have room for, and whether the log ends.
+    #[serde(skip)]
+    counted: usize,
+    #[serde(skip)]
+    horizon: Horizon,
     /// Hours in which requests came, ascending, each with the number of its first request: at most those of a day.
     hours: VecDeque<(i64, u64)>,
     /// When the latest request came, in milliseconds.
     latest_ms: Option<i64>,
 }
 
-heap_bytes!(RestartsObserver { sizes, hours; worth, latest_ms });
+heap_bytes!(RestartsObserver { sizes, hours; worth, counted, horizon, latest_ms });
 
 impl RestartsObserver {
     /// Nothing seen yet, at capacities that can be known, in pages.
     pub(super) fn at(pool: QuestionPool<'_>) -> Self {
-        let QuestionPool { cache, costs, capacities, page_size } = pool;
+        let QuestionPool { cache, costs, capacities, page_size, horizon, .. } = pool;
         let mut sizes: Vec<u64> = capacities.iter().copied().chain(cache.pages(page_size)).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        Self { worth: costs.cloned(), sizes, hours: VecDeque::new(), latest_ms: None }
+        // What is provisioned is one more size.
+        let counted = capacities.len() + 1;
+        Self { worth: costs.cloned(), sizes, counted, horizon, hours: VecDeque::new(), latest_ms: None }
     }
 
     /// What a request adds; one that came before the one before it counts as if it had come with that.
@@ -128,15 +133,9 @@ impl Question for RestartsObserver {
     type Setting = bool;
     type Kept = Self;
     type Tally = RestartsTally;
-    type Estimate = RestartsEstimate;
+    type Answer = Option<RestartsEstimate>;
 
-    const NEEDS: QuestionNeeds = QuestionNeeds {
-        setting: "restarts",
-        revision: 0,
-        one_stack: true,
-        few_capacities: true,
-        each_request: true,
-    };
+    const NEEDS: QuestionNeeds = QuestionNeeds::all("restarts");
 
     fn check(is_enabled: &bool, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
         match *is_enabled && pool.is_sampled {
@@ -149,31 +148,31 @@ impl Question for RestartsObserver {
         is_enabled.then(|| Self::at(pool))
     }
 
-    fn shape(
-        is_enabled: &bool,
-        _: ProvisionedCache<'_>,
-        capacities: &[u64],
-        horizon: Horizon,
-    ) -> Option<(usize, Horizon)> {
-        // What is provisioned is one more size.
-        is_enabled.then_some((capacities.len() + 1, horizon))
+    fn shape(&self) -> (usize, Horizon) {
+        (self.counted, self.horizon)
     }
 
-    fn follow(&mut self, request: &Accepted<'_>, _: ProvisionedCache<'_>, _: &CacheBank) -> RestartsShare {
+    fn follow(
+        &mut self,
+        request: &Accepted<'_>,
+        _: ProvisionedCache<'_>,
+        _: &CacheBank,
+        room: &mut RestartsShare,
+    ) {
         let Accepted { event, outcome, page_size, index, .. } = *request;
-        self.observe(event, index, page_size, outcome)
+        *room = self.observe(event, index, page_size, outcome);
     }
 
     fn kept(&self) -> &Self {
         self
     }
 
-    fn resumed(self, kept: Self, _: &Engine) -> Option<Self> {
-        let Self { worth, sizes, .. } = self;
-        Some(Self { worth, sizes, ..kept }).filter(Self::is_sound)
+    fn resumed(self, kept: Self, _: QuestionPool<'_>, _: &Engine) -> Option<Self> {
+        let Self { worth, sizes, counted, horizon, .. } = self;
+        Some(Self { worth, sizes, counted, horizon, ..kept }).filter(Self::is_sound)
     }
 
-    fn estimate(&self, tally: &RestartsTally, figures: &QuestionFigures<'_>) -> Option<RestartsEstimate> {
+    fn answer(&self, tally: &RestartsTally, figures: &QuestionFigures<'_>) -> Option<RestartsEstimate> {
         estimate(self.worth.as_ref(), |pages| self.sizes.binary_search(&pages).ok(), tally, figures)
     }
 }

@@ -5,8 +5,7 @@ use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::{Engine, EngineConfig};
 use crate::questions::costs::{PrefillCosts, Prices};
 use crate::questions::counters::{Counter, Share};
-use crate::questions::provisioned::ProvisionedCache;
-use crate::questions::question::{Horizon, Question, QuestionPool};
+use crate::questions::question::{Horizon, ProvisionedCache, Question, QuestionPool};
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{Outcome, Run};
 use crate::units::{EventTime, PageSize};
@@ -62,23 +61,24 @@ fn sums(losses: &[(i64, u64)]) -> (u64, Option<u32>) {
     (total, warm.map(|minutes| minutes as u32))
 }
 
-fn observer() -> RestartsObserver {
-    let page_size = PageSize::new(PAGE as u32).expect("a page size");
+/// A pool that is asked, for as long as `then` takes.
+fn with_pool<T>(then: impl FnOnce(QuestionPool<'_>) -> T) -> T {
     let prefill_rate = "1000".parse().expect("a rate");
     let worth = PrefillCosts { prefill_rate, prices: Prices::default() };
     let (cache, provisioned) = (CacheConfig::default(), "40p".parse().ok());
-    let config = ProvisionedCache { cache: &cache, provisioned: provisioned.as_ref() };
-    RestartsObserver::at(QuestionPool {
-        cache: config,
+    then(QuestionPool {
+        cache: ProvisionedCache { cache: &cache, provisioned: provisioned.as_ref() },
         costs: Some(&worth),
         capacities: &[SIZES[0], SIZES[2]],
-        page_size,
+        page_size: PageSize::new(PAGE as u32).expect("a page size"),
+        windows: &[],
+        horizon: Horizon::Endless,
     })
 }
 
 /// What each request adds, in windows of a log that goes on or of one that ends.
 fn tally(all: &[Arrived], shape: (usize, Horizon), parts: usize) -> RestartsTally {
-    let mut observer = observer();
+    let mut observer = with_pool(RestartsObserver::at);
     let mut tallies = vec![RestartsTally::new(shape); parts];
     for (number, request) in (0_u64..).zip(all) {
         let event = RequestEvent {
@@ -92,7 +92,8 @@ fn tally(all: &[Arrived], shape: (usize, Horizon), parts: usize) -> RestartsTall
         tallies[number as usize % parts].add(&share);
     }
     let engine = Engine::new(EngineConfig::default());
-    assert_eq!(observer.clone().resumed(observer.clone(), &engine), Some(observer));
+    let resumed = with_pool(|pool| observer.clone().resumed(observer.clone(), pool, &engine));
+    assert_eq!(resumed, Some(observer));
     assert!(tallies.iter().all(|tally| tally.is_sound(shape)));
     RestartsTally::merged(tallies.iter()).expect("one at least")
 }

@@ -16,8 +16,6 @@ mod tally;
 mod tests;
 mod ttl;
 
-use crate::questions::needs::QuestionNeeds;
-
 pub(crate) use age_table::AgeTable;
 pub use ages::Ages;
 pub use estimate::{
@@ -35,7 +33,3 @@ pub const MOST_AGES: u32 = 1 << 20;
 
 /// The same in a window that may go on for ever: 1 MB of them.
 pub const MOST_WINDOW_AGES: u32 = 1 << 16;
-
-/// What reporting times to live needs.
-pub const NEEDS: QuestionNeeds =
-    QuestionNeeds { setting: "ttls", revision: 0, one_stack: true, few_capacities: true, each_request: true };

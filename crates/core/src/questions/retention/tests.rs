@@ -4,7 +4,7 @@ use super::*;
 use crate::engines::profile::Profile;
 use crate::questions::counters::Counter;
 use crate::questions::lifetimes::naive::{Looked, StackModel, TimedRequest, profiles, timed_requests};
-use crate::questions::observers::Lifetimes;
+use crate::questions::reuse::Lifetimes;
 use crate::sizing::curve::PromptTokens;
 use crate::sizing::figures::EvictionAge;
 use crate::stack::naive::NaivePage;

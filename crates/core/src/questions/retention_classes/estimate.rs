@@ -1,7 +1,7 @@
 //! What each retention class holds and gets, as it is published.
 
 use crate::questions::accounts::RankedAccount;
-use crate::questions::sizes::ReportedSize;
+use crate::questions::question::ReportedSize;
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 

@@ -4,15 +4,11 @@ use super::MAX_CLASSES;
 use super::estimate::RetentionClassEstimate;
 use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
-use crate::questions::accepted::Accepted;
 use crate::questions::accounts::{AccountShare, Accounts, AccountsConfig, AccountsShape, AccountsTally};
 use crate::questions::lifetimes::Holders;
-use crate::questions::needs::QuestionNeeds;
-use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Horizon, Question, QuestionFigures, QuestionPool, QuestionsError,
+    Accepted, ProvisionedCache, Question, QuestionFigures, QuestionNeeds, QuestionPool, ReportedSize,
 };
-use crate::questions::sizes::ReportedSize;
 use crate::request::labels::Label;
 use crate::units::PageCount;
 use crate::units::heap::heap_bytes;
@@ -55,35 +51,25 @@ impl Question for RetentionClassesObserver {
     type Setting = bool;
     type Kept = Self;
     type Tally = AccountsTally;
-    type Estimate = Vec<RetentionClassEstimate>;
+    type Answer = Option<Vec<RetentionClassEstimate>>;
 
-    const NEEDS: QuestionNeeds = QuestionNeeds {
-        setting: "retention_classes",
-        revision: 0,
-        one_stack: true,
-        few_capacities: true,
-        each_request: true,
-    };
-
-    fn check(_: &bool, _: &Answerable<'_>) -> Result<(), QuestionsError> {
-        Ok(())
-    }
+    const NEEDS: QuestionNeeds = QuestionNeeds::all("retention_classes");
 
     fn new(is_enabled: &bool, pool: QuestionPool<'_>) -> Option<Self> {
         is_enabled.then(|| Self::at(pool))
     }
 
-    fn shape(
-        is_enabled: &bool,
-        cache: ProvisionedCache<'_>,
-        capacities: &[u64],
-        _: Horizon,
-    ) -> Option<AccountsShape> {
-        let capacities = capacities.len() + usize::from(cache.provisioned.is_some());
-        is_enabled.then_some(AccountsShape { capacities, targets: 0 })
+    fn shape(&self) -> AccountsShape {
+        self.config.shape()
     }
 
-    fn follow(&mut self, request: &Accepted<'_>, _: ProvisionedCache<'_>, _: &CacheBank) -> AccountShare {
+    fn follow(
+        &mut self,
+        request: &Accepted<'_>,
+        _: ProvisionedCache<'_>,
+        _: &CacheBank,
+        room: &mut AccountShare,
+    ) {
         let Accepted { event, outcome, counted, .. } = *request;
         let Self { holders, accounts, .. } = self;
         if holders.is_crowded() {
@@ -92,23 +78,22 @@ impl Question for RetentionClassesObserver {
         holders.advance(event.event_time);
         let id = accounts.id_of(event.labels.get(Label::RetentionClass).copied());
         let pages = holders.take(outcome, id.account());
-        let share = accounts.follow(holders, outcome, (id, pages), counted);
+        *room = accounts.follow(holders, outcome, (id, pages), counted);
         holders.forget_beyond_bound(|_, _, _| {});
-        share
     }
 
     fn kept(&self) -> &Self {
         self
     }
 
-    fn resumed(self, kept: Self, _: &Engine) -> Option<Self> {
+    fn resumed(self, kept: Self, _: QuestionPool<'_>, _: &Engine) -> Option<Self> {
         let Self { bound, config, .. } = self;
         let Self { mut holders, mut accounts, .. } = kept;
         let is_sound = holders.resume(bound) && accounts.resume(config.clone(), &holders);
         is_sound.then_some(Self { bound, config, holders, accounts })
     }
 
-    fn estimate(
+    fn answer(
         &self,
         tally: &AccountsTally,
         figures: &QuestionFigures<'_>,

@@ -3,7 +3,7 @@
 use super::caches::ReplicaCaches;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::{Engine, EngineConfig, EngineRefusal, FollowingEngine};
-use crate::questions::accepted::Accepted;
+use crate::questions::question::Accepted;
 use crate::request::outcome::{Need, Outcome};
 use crate::stack::ChainPolicy;
 use crate::units::heap::HeapBytes;

@@ -8,9 +8,9 @@ mod estimate;
 mod following;
 mod least_in_flight;
 mod loads;
+mod observer;
 mod precise;
 mod prefix;
-mod refusal;
 mod router;
 mod run;
 mod spec;
@@ -18,25 +18,11 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-use crate::questions::needs::QuestionNeeds;
-
 pub use caches::ReplicaCaches;
 pub use estimate::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement, RoutingFigures};
 pub(super) use following::FollowingCaches;
-pub use refusal::QuestionError;
+pub use observer::{MAX_ROUTERS, RoutersObserver};
 pub use router::Router;
 pub use run::RoutedCaches;
 pub use spec::{HashBy, PreciseRules, PrefixRules, RouterKind, RouterSpec, SpecError};
 pub use tally::{RoutingShare, RoutingTally};
-
-/// Most replicas of one router.
-pub const MAX_REPLICAS: usize = 1024;
-
-/// What reporting routers needs.
-pub const NEEDS: QuestionNeeds = QuestionNeeds {
-    setting: "routers",
-    revision: 0,
-    one_stack: true,
-    few_capacities: false,
-    each_request: false,
-};

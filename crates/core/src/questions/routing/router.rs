@@ -1,11 +1,10 @@
 //! Where a request goes.
 
-use super::MAX_REPLICAS;
 use super::least_in_flight::LeastInFlight;
 use super::precise::PreciseRouter;
 use super::prefix::PrefixRouter;
-use super::refusal::QuestionError;
 use super::spec::{HashBy, PreciseRules, RouterKind, RouterSpec};
+use crate::questions::question::{MAX_REPLICAS, QuestionError};
 use crate::request::event::RequestEvent;
 use crate::request::labels::Label;
 use crate::units::PageCount;

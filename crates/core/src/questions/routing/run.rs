@@ -1,13 +1,11 @@
 //! A router under way: where requests went, and what they found there.
 
-use super::MAX_REPLICAS;
 use super::following::FollowingCaches;
-use super::refusal::QuestionError;
 use super::router::Router;
 use super::spec::RouterSpec;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
-use crate::questions::accepted::Accepted;
+use crate::questions::question::{Accepted, MAX_REPLICAS, QuestionError};
 use crate::request::outcome::Outcome;
 use crate::units::PageCount;
 use crate::units::heap::heap_bytes;

@@ -1,6 +1,6 @@
 //! Routers as users name them: `NAME[:N][:PARAMETERS]`.
 
-use super::MAX_REPLICAS;
+use crate::questions::question::MAX_REPLICAS;
 use crate::units::capacity::{CapacitySize, CapacitySpec};
 use crate::units::{Bytes, PageCount};
 use serde::{Deserialize, Serialize, Serializer};

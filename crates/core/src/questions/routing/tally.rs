@@ -1,7 +1,7 @@
 //! What requests found behind a router, counted over a trace or window.
 
-use super::MAX_REPLICAS;
 use crate::questions::counters::{Counter, Share};
+use crate::questions::question::MAX_REPLICAS;
 use crate::request::outcome::{Need, Outcome};
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::stack::needs::Needs;
@@ -115,6 +115,10 @@ impl Counter for RoutingTally {
         for (needs, need) in self.needs.iter_mut().zip(&request.needs) {
             needs.insert(*need);
         }
+    }
+
+    fn takes_out(_: usize) -> bool {
+        true
     }
 
     fn remove(&mut self, request: &RoutingShare) {

@@ -6,15 +6,4 @@ mod estimate;
 #[cfg(test)]
 mod tests;
 
-use crate::questions::needs::QuestionNeeds;
-
 pub use estimate::TenantEstimate;
-
-/// What reporting tenants needs.
-pub const NEEDS: QuestionNeeds = QuestionNeeds {
-    setting: "tenants",
-    revision: 0,
-    one_stack: true,
-    few_capacities: true,
-    each_request: true,
-};

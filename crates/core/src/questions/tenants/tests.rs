@@ -7,7 +7,7 @@ use crate::estimate::config::PoolConfig;
 use crate::questions::accounts::{Accounts, AccountsConfig, AccountsTally, MAX_NAMES};
 use crate::questions::counters::Counter;
 use crate::questions::lifetimes::naive::{StackModel, TimedRequest, profiles, timed_requests};
-use crate::questions::observers::Lifetimes;
+use crate::questions::reuse::Lifetimes;
 use crate::request::outcome::Outcome;
 use crate::units::PageCount;
 use proptest::prelude::*;

@@ -4,12 +4,10 @@ use super::estimate::{WorthBasis, WorthEstimate};
 use super::tally::{WorthShare, WorthTally};
 use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
-use crate::questions::accepted::Accepted;
 use crate::questions::costs::{PrefillCosts, Prices};
-use crate::questions::needs::QuestionNeeds;
-use crate::questions::provisioned::ProvisionedCache;
 use crate::questions::question::{
-    Answerable, Horizon, Question, QuestionFigures, QuestionPool, QuestionsError,
+    Accepted, Answerable, Horizon, ProvisionedCache, Question, QuestionFigures, QuestionNeeds, QuestionPool,
+    QuestionsError,
 };
 use crate::request::event::RequestEvent;
 use crate::request::outcome::Outcome;
@@ -82,15 +80,10 @@ impl Question for WorthObserver {
     type Setting = Option<PrefillCosts>;
     type Kept = ();
     type Tally = WorthTally;
-    type Estimate = WorthEstimate;
+    type Answer = Option<WorthEstimate>;
 
-    const NEEDS: QuestionNeeds = QuestionNeeds {
-        setting: "prefill_rate",
-        revision: 0,
-        one_stack: false,
-        few_capacities: false,
-        each_request: true,
-    };
+    const NEEDS: QuestionNeeds =
+        QuestionNeeds { each_request: true, ..QuestionNeeds::nothing("prefill_rate") };
 
     fn check(setting: &Option<PrefillCosts>, pool: &Answerable<'_>) -> Result<(), QuestionsError> {
         let Some(PrefillCosts { prices: Prices { accelerator_hour, gib_hour }, .. }) = setting else {
@@ -114,30 +107,31 @@ impl Question for WorthObserver {
         Some(Self::at(setting.clone()?, pool.cache, pool.capacities))
     }
 
-    fn shape(
-        setting: &Option<PrefillCosts>,
-        cache: ProvisionedCache<'_>,
-        capacities: &[u64],
-        _: Horizon,
-    ) -> Option<(usize, Horizon)> {
+    fn shape(&self) -> (usize, Horizon) {
         // A log that ends is counted apart, with the tiers below.
-        Some((Self::at(setting.clone()?, cache, capacities).columns(), Horizon::Endless))
+        (self.columns(), Horizon::Endless)
     }
 
-    fn follow(&mut self, request: &Accepted<'_>, cache: ProvisionedCache<'_>, own: &CacheBank) -> WorthShare {
+    fn follow(
+        &mut self,
+        request: &Accepted<'_>,
+        cache: ProvisionedCache<'_>,
+        own: &CacheBank,
+        room: &mut WorthShare,
+    ) {
         let Accepted { event, outcome, page_size, .. } = *request;
-        self.observe((event, outcome), own, (cache, page_size), |_| (0, 0.0))
+        *room = self.observe((event, outcome), own, (cache, page_size), |_| (0, 0.0));
     }
 
     fn kept(&self) -> &() {
         &()
     }
 
-    fn resumed(self, (): (), _: &Engine) -> Option<Self> {
+    fn resumed(self, (): (), _: QuestionPool<'_>, _: &Engine) -> Option<Self> {
         Some(self)
     }
 
-    fn estimate(&self, tally: &WorthTally, figures: &QuestionFigures<'_>) -> Option<WorthEstimate> {
+    fn answer(&self, tally: &WorthTally, figures: &QuestionFigures<'_>) -> Option<WorthEstimate> {
         let QuestionFigures { config, page_size, page_bytes, capacities, recommended, below_a_day, .. } =
             *figures;
         let spec = config.provisioned;

@@ -11,7 +11,7 @@ fn config_of(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
     let config = config(provisioned, sample_rate);
     let questions = Questions {
         provisioned: config.questions.provisioned.clone(),
-        tenants: Some(100),
+        reuse: ReuseSetting { tenants: Some(100), ..ReuseSetting::default() },
         retention_classes: true,
         ..Questions::default()
     };

@@ -2,6 +2,10 @@
 
 use super::*;
 
+fn reuse(reuse: ReuseSetting) -> Questions {
+    Questions { reuse, ..Questions::default() }
+}
+
 #[test]
 fn questions_that_cannot_be_answered_are_refused() {
     let refused = |questions: Questions, part: &str| {
@@ -10,21 +14,27 @@ fn questions_that_cannot_be_answered_are_refused() {
         assert!(error.contains(part), "{error}");
     };
     let ttls = |count: u64| (1..=count).map(|ms| format!("{ms}s").parse().expect("a time")).collect();
-    refused(Questions { ttls: ttls(17), ..Questions::default() }, "`ttls` has 17 entries: at most 16");
+    refused(
+        reuse(ReuseSetting { ttls: ttls(17), ..ReuseSetting::default() }),
+        "`ttls` has 17 entries: at most 16",
+    );
     let capacities: Vec<_> = (1..=65).map(|pages| format!("{pages}p").parse().expect("pages")).collect();
     let many = PoolConfig {
         cache: CacheConfig { capacities, ..CacheConfig::default() },
-        questions: Questions { ttls: ttls(2), ..Questions::default() },
+        questions: reuse(ReuseSetting { ttls: ttls(2), ..ReuseSetting::default() }),
         ..PoolConfig::default()
     };
     assert!(many.check().expect_err("many").to_string().contains("list at most 64 in `capacities`"));
     let none = PoolConfig {
-        questions: Questions { ttls: ttls(2), ..Questions::default() },
+        questions: reuse(ReuseSetting { ttls: ttls(2), ..ReuseSetting::default() }),
         ..PoolConfig::default()
     };
     assert_eq!((none.check(), none.curve_capacities().len()), (Ok(()), 15), "a coarse grid");
-    refused(Questions { traffic: true, ..Questions::default() }, "set at least two `tiers`");
-    refused(Questions { prefill_rate: Some(1.0), ..Questions::default() }, "`prefill_rate` is 1");
+    refused(reuse(ReuseSetting { traffic: true, ..ReuseSetting::default() }), "set at least two `tiers`");
+    refused(
+        reuse(ReuseSetting { prefill_rate: Some(1.0), ..ReuseSetting::default() }),
+        "`prefill_rate` is 1",
+    );
     let few = PoolConfig {
         cache: CacheConfig { capacities: vec!["9p".parse().expect("pages")], ..CacheConfig::default() },
         ..PoolConfig::default()
@@ -35,13 +45,21 @@ fn questions_that_cannot_be_answered_are_refused() {
         assert!(error.contains(part), "{error}");
     };
     refused_of_few(
-        Questions { tenants: Some(0), ..Questions::default() },
+        reuse(ReuseSetting { tenants: Some(0), ..ReuseSetting::default() }),
         "all",
         "`tenants` is 0: expected 1 to 100",
     );
-    refused_of_few(Questions { ttls: ttls(1), ..Questions::default() }, "last:65537", "at most last:65536");
+    refused_of_few(
+        reuse(ReuseSetting { ttls: ttls(1), ..ReuseSetting::default() }),
+        "last:65537",
+        "at most last:65536",
+    );
     let twice = [ttls(1), ttls(1)].concat();
-    refused_of_few(Questions { ttls: twice, ..Questions::default() }, "all", "`ttls` names 1s twice");
+    refused_of_few(
+        reuse(ReuseSetting { ttls: twice, ..ReuseSetting::default() }),
+        "all",
+        "`ttls` names 1s twice",
+    );
     refused(enabled(&["logged"; 9], false), "`routers` has 9 entries: at most 8");
     refused(enabled(&["hash:2:tenant", "logged", "hash:2:tenant"], false), "names hash:2:tenant twice");
     for router in ["hash:2", "hash:2:session"] {

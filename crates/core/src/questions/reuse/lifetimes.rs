@@ -65,13 +65,13 @@ impl Lifetimes {
     /// Hands over what the latest request adds to windows, for whatever lies there already.
     pub(crate) fn hand_over(
         &mut self,
-        retention: &mut Option<Box<RetentionShare>>,
-        tenant: &mut Option<Box<AccountShare>>,
+        retention: &mut Option<RetentionShare>,
+        tenant: &mut Option<AccountShare>,
     ) {
         if let Some(own) = &mut self.retention {
             own.exchange(retention.get_or_insert_default());
         }
-        *tenant = self.tenant_share.take().map(Box::new);
+        *tenant = self.tenant_share.take();
     }
 
     /// Which pages are used again, where that is followed.
