@@ -6,7 +6,7 @@ use kvset::core::engines::below::{Chain, Store};
 use kvset::core::engines::profile::Outputs;
 use kvset::core::engines::rules::EngineRules;
 use kvset::core::engines::sglang::{
-    HicacheCache, HicacheRules, MAX_CAPACITY, NoHost, PlainRules, SavedForm, SavedHicache, SglangCache,
+    HicacheCache, HicacheRules, MAX_CAPACITY, NoHost, PlainRules, SavedSides, SglangCache, SglangSaved,
     WritePolicy,
 };
 use kvset::core::units::{PageCount, PageSize};
@@ -146,7 +146,7 @@ fn a_request_larger_than_the_device_is_turned_away_and_changes_nothing() {
     let before = own.save();
     let (found, host) = own.request(&event(&[1, 2, 3, 4], 64, 1));
     assert_eq!((found.hits, found.refused, host), (0, true, 0));
-    assert_eq!(own.save(), SavedHicache { refused: 1, ..before });
+    assert_eq!(own.save(), SglangSaved { refused: 1, ..before });
     let too_large = rules(MAX_CAPACITY.0, WritePolicy::WriteBack, 16, Outputs::Cached);
     let said = HicacheCache::new(PageCount(4), *own.rules(), too_large).expect_err("too large").to_string();
     assert!(said.contains("more than the sglang profile models"), "{said}");
@@ -160,23 +160,27 @@ fn a_damaged_state_is_refused() {
     }
     let whole = own.save();
     assert_eq!(HicacheCache::restore(&whole).expect("sound").save(), whole);
-    let child = whole.nodes.iter().position(|own| own.node.parent > 0).expect("a branch");
-    let parent = whole.nodes[child].node.parent as usize - 1;
-    let refused = |damage: &dyn Fn(&mut SavedHicache), part: &str| {
+    let child = whole.nodes.iter().position(|own| own.parent > 0).expect("a branch");
+    let parent = whole.nodes[child].parent as usize - 1;
+    let refused = |damage: &dyn Fn(&mut SglangSaved<PlainRules, HicacheRules>), part: &str| {
         let mut saved = whole.clone();
         damage(&mut saved);
         let said = HicacheCache::restore(&saved).expect_err(part).to_string();
         assert!(said.contains(part) && said.contains("rebuild from the log"), "{said}");
     };
-    refused(&|saved| (saved.nodes[0].on_device, saved.nodes[0].on_host) = (false, false), "is on no side");
-    refused(&|saved| saved.nodes[parent].on_device = false, "is on the device without its parent");
-    refused(
-        &|saved| (saved.nodes[parent].on_host, saved.nodes[parent].on_device) = (false, true),
-        "is on the host without its parent",
-    );
-    refused(&|saved| saved.nodes[0].insertions = 9, "an impossible number of insertions");
-    refused(&|saved| saved.nodes[0].duplicate = 1, "an impossible place among nodes on both sides");
-    refused(&|saved| saved.nodes[0].node.stamp = 0, "an impossible stamp");
-    refused(&|saved| saved.rules.host = PageCount(1), "of 1 pages holds");
+    let on = |on_device: bool, on_host: bool| {
+        Some(SavedSides { on_device, on_host, ..whole.nodes[parent].sides.expect("over a host") })
+    };
+    refused(&|saved| saved.nodes[0].sides = on(false, false), "is on no side");
+    refused(&|saved| saved.nodes[0].sides = None, "is on no side");
+    refused(&|saved| saved.nodes[parent].sides = on(false, true), "is on the device without its parent");
+    refused(&|saved| saved.nodes[parent].sides = on(true, false), "is on the host without its parent");
+    let first = |saved: &mut SglangSaved<PlainRules, HicacheRules>, change: fn(&mut SavedSides)| {
+        saved.nodes[0].sides.iter_mut().for_each(change);
+    };
+    refused(&|saved| first(saved, |own| own.insertions = 9), "an impossible number of insertions");
+    refused(&|saved| first(saved, |own| own.duplicate = 1), "an impossible place among nodes on both sides");
+    refused(&|saved| saved.nodes[0].stamp = 0, "an impossible stamp");
+    refused(&|saved| saved.host.host = PageCount(1), "of 1 pages holds");
     refused(&|saved| saved.capacity = PageCount(1), "of 1 pages holds");
 }

@@ -8,8 +8,7 @@ use crate::support::slow_over_host::{
 use crate::{states, windows};
 use kvset::core::engines::profile::Outputs;
 use kvset::core::engines::sglang::{
-    HicacheRules, NoHost, SavedForm, SavedOverHost, StateCache, StateRules, WindowCache, WindowPoolRules,
-    WritePolicy,
+    HicacheRules, NoHost, SglangSaved, StateCache, StateRules, WindowCache, WindowPoolRules, WritePolicy,
 };
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
@@ -213,24 +212,37 @@ fn damaged_states_over_a_host_are_refused() {
     }
     let whole = own.save();
     assert_eq!(StateCache::<HicacheRules>::restore(&whole).expect("sound").save(), whole);
-    let held = |of: fn(&(u32, Option<u32>)) -> bool| whole.places.iter().position(of).expect("one");
+    let places = whole.nodes.iter().filter_map(|node| node.other);
+    let held = |of: fn((u32, Option<u32>)) -> bool| places.clone().position(of).expect("one");
     let (both, alone) = (held(|place| place.0 > 0), held(|place| place.1 > Some(0)));
-    let refused = |part: &str, damage: &dyn Fn(&mut SavedOverHost<StateRules>)| {
+    let refused = |part: &str, damage: &dyn Fn(&mut SglangSaved<StateRules, HicacheRules>)| {
         let mut saved = whole.clone();
         damage(&mut saved);
         let said = StateCache::<HicacheRules>::restore(&saved).expect_err(part).to_string();
         assert!(said.contains(part) && said.contains("rebuild from the log"), "{said}");
     };
-    refused("has no place in the orders", &|saved| saved.places.truncate(1));
-    refused("is held by the other pool where it is not", &|saved| saved.places[alone].0 = 1);
-    refused("an impossible place in the host's order", &|saved| saved.places[alone].1 = Some(0));
-    refused("an impossible place in the host's order", &|saved| saved.places[both].1 = Some(1));
-    refused("has a place of another one", &|saved| {
-        saved.places.iter_mut().for_each(|place| place.0 = place.0.min(1))
+    refused("has no place in the orders", &|saved| saved.nodes[1].other = None);
+    let (of_alone, of_both) =
+        (whole.nodes[alone].other.expect("a pool"), whole.nodes[both].other.expect("a pool"));
+    refused("is held by the other pool where it is not", &|saved| {
+        saved.nodes[alone].other = Some((1, of_alone.1))
     });
-    refused("impossible stamp", &|saved| saved.tree.clock = 1);
-    refused("pages holds", &|saved| saved.tree.rules.host = PageCount(20));
-    refused("pages holds", &|saved| saved.tree.capacity = PageCount(100));
+    refused("an impossible place in the host's order", &|saved| {
+        saved.nodes[alone].other = Some((of_alone.0, Some(0)))
+    });
+    refused("an impossible place in the host's order", &|saved| {
+        saved.nodes[both].other = Some((of_both.0, Some(1)))
+    });
+    refused("has a place of another one", &|saved| {
+        saved
+            .nodes
+            .iter_mut()
+            .filter_map(|node| node.other.as_mut())
+            .for_each(|place| place.0 = place.0.min(1))
+    });
+    refused("impossible stamp", &|saved| saved.clock = 1);
+    refused("pages holds", &|saved| saved.host.host = PageCount(20));
+    refused("pages holds", &|saved| saved.capacity = PageCount(100));
 }
 
 #[test]
@@ -281,12 +293,12 @@ fn damaged_windows_over_a_host_are_refused() {
     }
     let whole = own.save();
     assert_eq!(WindowCache::<HicacheRules>::restore(&whole).expect("sound").save(), whole);
-    let refused = |part: &str, damage: &dyn Fn(&mut SavedOverHost<WindowPoolRules>)| {
+    let refused = |part: &str, damage: &dyn Fn(&mut SglangSaved<WindowPoolRules, HicacheRules>)| {
         let mut saved = whole.clone();
         damage(&mut saved);
         let said = WindowCache::<HicacheRules>::restore(&saved).expect_err(part).to_string();
         assert!(said.contains(part) && said.contains("rebuild from the log"), "{said}");
     };
-    refused("pages holds", &|saved| saved.tree.capacity = PageCount(15));
-    refused("has no place in the orders", &|saved| saved.places.clear());
+    refused("pages holds", &|saved| saved.capacity = PageCount(15));
+    refused("has no place in the orders", &|saved| saved.nodes[0].other = None);
 }

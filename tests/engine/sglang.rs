@@ -5,9 +5,7 @@ use crate::support::shared::{golden, mooncake_trace};
 use crate::support::slow_sglang::SlowSglang;
 use kvset::core::engines::hits::CacheHits;
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{
-    MAX_CAPACITY, NoHost, PlainRules, SavedForm, SglangCache, SglangSavedCache,
-};
+use kvset::core::engines::sglang::{MAX_CAPACITY, NoHost, PlainRules, SglangCache, SglangSaved};
 use kvset::core::request::event::RequestEvent;
 use kvset::core::units::pages::{PageIds, Scope};
 use kvset::core::units::{PageCount, PageSize};
@@ -141,7 +139,7 @@ fn damaged_states_are_refused() {
     sound.request(&event(&[1, 2, 4], 48, 0));
     let sound = sound.save();
     assert!(<SglangCache>::restore(&sound).is_ok());
-    type Damage = fn(&mut SglangSavedCache);
+    type Damage = fn(&mut SglangSaved);
     let damages: [(&str, Damage); 7] = [
         ("precedes its parent", |s| s.nodes[0].parent = 1),
         ("precedes its parent", |s| s.nodes[0].parent = u32::MAX),

@@ -3,7 +3,7 @@
 use crate::asked::{Asked, event, to_event};
 use crate::support::slow_states::{SlowStateRules, SlowStates};
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{NoHost, PoolRules, SavedForm, SavedPools, StateCache, StateRules};
+use kvset::core::engines::sglang::{NoHost, PoolRules, SglangSaved, StateCache, StateRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
@@ -156,10 +156,10 @@ fn damaged_states_are_refused() {
     sound.request(&event(&ids[..18], 288, 1));
     let sound = sound.save();
     assert!(<StateCache>::restore(&sound).is_ok());
-    type Damage = fn(&mut SavedPools<StateRules>);
+    type Damage = fn(&mut SglangSaved<StateRules>);
     let damages: [(&str, Damage); 4] = [
-        ("precedes its parent", |s| s.nodes[0].0.parent = 9),
-        ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.1 = 1)),
+        ("precedes its parent", |s| s.nodes[0].parent = 9),
+        ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.other = Some((1, None)))),
         ("pages holds", |s| s.capacity = PageCount(4)),
         ("impossible stamp", |s| s.clock = 1),
     ];

@@ -4,7 +4,7 @@ use crate::asked::{asked, event, to_event};
 use crate::support::slow_windows::{SlowRules, SlowWindows};
 use kvset::core::engines::hits::CacheHits;
 use kvset::core::engines::profile::Outputs;
-use kvset::core::engines::sglang::{NoHost, SavedForm, SavedPools, WindowCache, WindowPoolRules};
+use kvset::core::engines::sglang::{NoHost, SglangSaved, WindowCache, WindowPoolRules};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 
@@ -137,12 +137,12 @@ fn damaged_states_are_refused() {
     sound.request(&event(&[1, 2, 4], 48, 0));
     let sound = sound.save();
     assert!(<WindowCache>::restore(&sound).is_ok());
-    let held = sound.nodes.iter().filter(|node| node.1 > 0).count();
+    let held = sound.nodes.iter().filter(|node| node.other > Some((0, None))).count();
     assert!(held >= 2, "{sound:?}");
-    type Damage = fn(&mut SavedPools<WindowPoolRules>);
+    type Damage = fn(&mut SglangSaved<WindowPoolRules>);
     let damages: [(&str, Damage); 4] = [
-        ("precedes its parent", |s| s.nodes[0].0.parent = 9),
-        ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.1 = 1)),
+        ("precedes its parent", |s| s.nodes[0].parent = 9),
+        ("has a place of another one", |s| s.nodes.iter_mut().for_each(|node| node.other = Some((1, None)))),
         ("pages holds", |s| s.capacity = PageCount(4)),
         ("impossible stamp", |s| s.clock = 1),
     ];

@@ -51,7 +51,7 @@ pub trait HostTier {
 }
 
 /// No host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoHost;
 
 impl HostTier for NoHost {

@@ -12,8 +12,6 @@ mod node;
 mod one_pool;
 mod progress;
 mod saved;
-mod saved_hicache;
-mod saved_pools;
 mod shape;
 mod sides;
 mod states;
@@ -23,9 +21,7 @@ mod writes;
 
 pub use host::{HicacheRules, HostTier, NoHost, WritePolicy};
 pub use one_pool::{HicacheCache, PlainRules};
-pub use saved::{SglangRestoreError, SglangSavedCache, SglangSavedNode};
-pub use saved_hicache::{SavedHicache, SavedHicacheNode, SavedOverHost};
-pub use saved_pools::SavedPools;
+pub use saved::{SavedSides, SglangRestoreError, SglangSaved, SglangSavedNode};
 pub use states::{StateCache, StateRules};
 pub use windows::{WindowCache, WindowPoolRules};
 
@@ -35,8 +31,6 @@ use crate::request::event::RequestEvent;
 use crate::units::heap::HeapBytes;
 use crate::units::{PageCount, is_countable};
 use node::{NodeIndex, ROOT, SglangNode};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(in crate::engines) use shape::PagedRequest;
 use tree::SglangTree;
 
@@ -48,6 +42,9 @@ const MOST_RESERVED: u64 = 4096;
 
 /// The rules of a cache's pools: how they split its memory, and how requests take their pages.
 pub trait PoolRules: Sized {
+    /// Whether there is a pool alongside that of full attention.
+    const HAS_OTHER: bool = true;
+
     /// Pages of full attention, and pages or states of the other pool, in the memory of so many pages of one group's
     /// layers.
     fn pools(&self, capacity: PageCount) -> (PageCount, u64);
@@ -70,9 +67,6 @@ pub trait PoolRules: Sized {
     /// Serves one request to its end and says what it found at its start.
     fn serve<H: HostTier>(cache: &mut SglangCache<Self, H>, event: &RequestEvent<'_>) -> CacheHits;
 }
-
-/// Rules with a pool alongside that of full attention.
-pub trait SecondPool: PoolRules {}
 
 /// SGLang's radix cache in a fixed amount of memory.
 #[derive(Debug, Clone)]
@@ -104,41 +98,6 @@ impl<R, H> HeapBytes for SglangCache<R, H> {
         let Self { tree, ids, path, capacity: _, rules: _, host: _, full: _, other: _, .. } = self;
         let Self { refused: _, held: _, loaded: _, anchor: _, .. } = self;
         tree.heap_bytes() + ids.heap_bytes() + path.heap_bytes()
-    }
-}
-
-/// A cache that has a form as plain data, for snapshots.
-pub trait SavedForm: Sized {
-    /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever their arenas
-    /// went through.
-    type Saved: Serialize + DeserializeOwned;
-
-    /// The state as plain data.
-    fn save(&self) -> Self::Saved;
-
-    /// The cache a state was saved from.
-    ///
-    /// # Errors
-    /// When the state is damaged.
-    fn restore(saved: &Self::Saved) -> Result<Self, SglangRestoreError>;
-}
-
-impl<R, H> Serialize for SglangCache<R, H>
-where
-    Self: SavedForm,
-{
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.save().serialize(serializer)
-    }
-}
-
-impl<'de, R, H> Deserialize<'de> for SglangCache<R, H>
-where
-    Self: SavedForm,
-{
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let saved = <Self as SavedForm>::Saved::deserialize(deserializer)?;
-        Self::restore(&saved).map_err(serde::de::Error::custom)
     }
 }
 

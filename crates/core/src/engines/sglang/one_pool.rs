@@ -8,15 +8,17 @@ use crate::engines::hits::CacheHits;
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
+use serde::{Deserialize, Serialize};
 
 /// What decides a cache's answers besides its capacity and its host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlainRules {
     /// Tokens per page.
     pub page_size: PageSize,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
     /// Whether a head drafts in the same cache; not saved.
+    #[serde(skip)]
     pub drafts: bool,
 }
 
@@ -28,6 +30,8 @@ impl PlainRules {
 }
 
 impl PoolRules for PlainRules {
+    const HAS_OTHER: bool = false;
+
     fn pools(&self, capacity: PageCount) -> (PageCount, u64) {
         (capacity, capacity.0)
     }

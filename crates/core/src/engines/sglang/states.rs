@@ -4,7 +4,7 @@
 use super::host::{HostTier, NoHost, host_rows};
 use super::node::{NONE, NodeIndex, ROOT};
 use super::shape::{PagedRequest, spare_pages};
-use super::{MOST_RESERVED, PoolRules, SecondPool, SglangCache};
+use super::{MOST_RESERVED, PoolRules, SglangCache};
 use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
@@ -95,8 +95,6 @@ impl PoolRules for StateRules {
         cache.serve(event)
     }
 }
-
-impl SecondPool for StateRules {}
 
 /// A request on its way, in tokens from its beginning.
 #[derive(Debug, Clone, Copy)]

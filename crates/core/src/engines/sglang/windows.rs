@@ -6,7 +6,7 @@ use super::node::{NONE, NodeIndex, ROOT, SglangNode};
 use super::progress::PageProgress;
 use super::shape::{PagedRequest, spare_pages};
 use super::tree::SglangTree;
-use super::{MOST_RESERVED, PoolRules, SecondPool, SglangCache};
+use super::{MOST_RESERVED, PoolRules, SglangCache};
 use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{Attention, GroupKind, RulesError};
 use crate::engines::profile::Outputs;
@@ -86,8 +86,6 @@ impl PoolRules for WindowPoolRules {
         cache.serve(event)
     }
 }
-
-impl SecondPool for WindowPoolRules {}
 
 /// What a lookup comes to, in pages.
 #[derive(Debug, Clone, Copy)]
