@@ -3,6 +3,7 @@
 
 use super::chat_engine::ChatEngine;
 use crate::stack::Order;
+use crate::units::text::named;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -77,6 +78,23 @@ pub enum Layout {
     Store,
 }
 
+/// What an engine's row need not say.
+const USUAL: EngineSpec = EngineSpec {
+    profile: Profile::Paper,
+    name: "",
+    summary: "",
+    page: "engines.md",
+    order: Order::LeafFirst,
+    curve: EngineCurve::Every,
+    layout: Layout::Pages,
+    stack: Profile::Paper,
+    can_overlap: false,
+    keeps_outputs: false,
+    chats: None,
+    revision: 0,
+    approximation: None,
+};
+
 /// Declares [`Profile`] and the rows of [`Profile::ALL`], an engine in one place.
 macro_rules! engines {
     (
@@ -94,7 +112,7 @@ macro_rules! engines {
 
         impl Profile {
             /// Every engine, in the order in which they are listed and have their ink in pictures.
-            pub const ALL: &[EngineSpec] = &[$(EngineSpec { profile: Profile::$Name, $($spec)+ },)+];
+            pub const ALL: &[EngineSpec] = &[$(EngineSpec { profile: Profile::$Name, $($spec)+ ..USUAL },)+];
         }
     };
 }
@@ -109,31 +127,14 @@ engines! {
         Paper => {
             name: "paper",
             summary: "pages touched root first, prompts only",
-            page: "engines.md",
             order: Order::RootFirst,
-            curve: EngineCurve::Every,
-            layout: Layout::Pages,
-            stack: Profile::Paper,
-            can_overlap: false,
-            keeps_outputs: false,
-            chats: None,
-            revision: 0,
-            approximation: None,
         }
         /// Pages touched leaf first after the whole request was looked up.
         LeafFirst => {
             name: "leaf-first",
             summary: "pages touched leaf first after look-up",
-            page: "engines.md",
-            order: Order::LeafFirst,
-            curve: EngineCurve::Every,
-            layout: Layout::Pages,
             stack: Profile::LeafFirst,
             can_overlap: true,
-            keeps_outputs: false,
-            chats: None,
-            revision: 0,
-            approximation: None,
         }
         /// vLLM v1: leaf first, with output pages, the recomputed last page and the partial page; with several groups
         /// of attention, its shared pool of blocks at each requested capacity.
@@ -141,7 +142,6 @@ engines! {
             name: "vllm",
             summary: "leaf first, with outputs, partial pages and the recomputed last page",
             page: "engines/vllm.md",
-            order: Order::LeafFirst,
             curve: EngineCurve::EveryUnless(
                 "Groups of layers that share one pool of blocks evict each other, and a page that a draft head loses \
                  is computed into a second copy, so more capacity can lose hits",
@@ -151,25 +151,19 @@ engines! {
             can_overlap: true,
             keeps_outputs: true,
             chats: Some(ChatEngine::Vllm),
-            revision: 0,
-            approximation: None,
         }
         /// SGLang: whole leaf nodes evicted; node-accurate at each requested capacity.
         Sglang => {
             name: "sglang",
             summary: "whole leaf nodes evicted, modelled at each capacity requested",
             page: "engines/sglang.md",
-            order: Order::LeafFirst,
             curve: EngineCurve::Single(
                 "SGLang evicts whole leaves of its tree, so more capacity can lose hits",
             ),
             layout: Layout::Pools,
             stack: Profile::Vllm,
-            can_overlap: false,
             keeps_outputs: true,
             chats: Some(ChatEngine::Sglang),
-            revision: 0,
-            approximation: None,
         }
         /// LMCache in the engine's process: chunks of tokens, by its rules at each requested capacity.
         Lmcache => {
@@ -182,12 +176,6 @@ engines! {
                  shown that more capacity loses no hits",
             ),
             layout: Layout::Store,
-            stack: Profile::Paper,
-            can_overlap: false,
-            keeps_outputs: false,
-            chats: None,
-            revision: 0,
-            approximation: None,
         }
         /// LMCache as a process of its own: chunks of tokens, a watermark and batches in event time, by its rules at
         /// each asked capacity.
@@ -195,16 +183,10 @@ engines! {
             name: "lmcache-mp",
             summary: "chunks of tokens, a watermark and batches, modelled at each capacity requested",
             page: "engines/lmcache.md",
-            order: Order::LeafFirst,
             curve: EngineCurve::Single(
                 "LMCache's process evicts a share of its chunks at a time, so more capacity can lose hits",
             ),
             layout: Layout::Store,
-            stack: Profile::Paper,
-            can_overlap: false,
-            keeps_outputs: false,
-            chats: None,
-            revision: 0,
             approximation: Some(
                 "LMCache's process makes room once a second by its own clock, which is taken to be whole seconds of \
                  event time; prompts that are stored in several steps are not modelled",
@@ -220,11 +202,6 @@ engines! {
                 "Mooncake evicts in batches when its clock says so, so more capacity can lose hits",
             ),
             layout: Layout::Store,
-            stack: Profile::Paper,
-            can_overlap: false,
-            keeps_outputs: false,
-            chats: None,
-            revision: 0,
             approximation: Some(
                 "Mooncake's answers depend on its clock: compared with a running store, hits were off by -0.6 to 0.3 % \
                  at 18 capacities of three traces, where two runs of the store differ by up to 0.6 %, and by -1.5 to \
@@ -236,17 +213,12 @@ engines! {
             name: "trtllm",
             summary: "queues of blocks by priority, modelled at each capacity requested",
             page: "engines/trtllm.md",
-            order: Order::LeafFirst,
             curve: EngineCurve::Single(
                 "TensorRT-LLM evicts the lowest priority first, and nobody finds what followed an evicted block, so \
                  more capacity can lose hits",
             ),
-            layout: Layout::Pages,
             stack: Profile::Vllm,
-            can_overlap: false,
             keeps_outputs: true,
-            chats: None,
-            revision: 0,
             approximation: Some(
                 "TensorRT-LLM's block manager is modelled as its sources have it, one request after another, and was \
                  not compared with its own classes; parts of blocks are not found, and a request has one priority",
@@ -293,11 +265,7 @@ impl FromStr for Profile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.iter().find(|spec| spec.name == text);
-        known.map(|spec| spec.profile).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|spec| spec.name).collect();
-            format!("unknown engine `{text}`: expected one of {}", names.join(", "))
-        })
+        named(&Self::NAMES, "engine", text)
     }
 }
 

@@ -1,80 +1,96 @@
 //! The shapes by name.
 
 use super::envelope::{self, RecordPath};
+use super::layout::LogLayout;
 use super::layouts::{self, has_paths};
 use super::shape::PromptKind;
 use super::{Logged, Places, dynamo, otlp, vllm};
 use crate::codec::DecodeError;
+use kvset_core::units::text::named;
 use std::fmt;
 use std::str::FromStr;
 
-/// A shape of log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Preset {
+/// What is known of a shape of log.
+struct PresetSpec {
+    /// Where the shape was read: repository and path.
+    source: &'static str,
+    /// What reads a record of it.
+    reader: Reader,
+    /// The fields that distinguish its records from others: a record has all of one row. Records of requests that failed
+    /// early, which are passed over, have them, too.
+    marks: &'static [&'static [&'static str]],
+}
+
+/// What reads a record.
+enum Reader {
+    Layout(&'static LogLayout),
+    Own(for<'r> fn(&'r [u8], &Places) -> Result<Logged<'r>, DecodeError>),
+}
+
+/// Declares [`Preset`] and what is known of each, a shape a row.
+macro_rules! presets {
+    ($(
+        $(#[$about:meta])+
+        $Name:ident $name:literal $reader:expr, $([$($mark:literal),+])+, $source:literal;
+    )+) => {
+        /// A shape of log.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Preset {
+            $($(#[$about])+ $Name,)+
+        }
+
+        impl Preset {
+            /// Every preset with the name that users write.
+            pub const NAMES: [(&'static str, Self); [$($name),+].len()] = [$(($name, Self::$Name)),+];
+
+            const ALL: &[PresetSpec] = &[
+                $(PresetSpec { source: $source, reader: $reader, marks: &[$(&[$($mark),+]),+] },)+
+            ];
+        }
+    };
+}
+
+presets! {
     /// LiteLLM's standard logging payload.
-    Litellm,
+    Litellm "litellm" Reader::Layout(&layouts::LITELLM), ["call_type"] ["messages"] ["startTime", "status"],
+        "BerriAI/litellm: litellm/types/utils.py (StandardLoggingPayload)";
     /// Kong's logs, as its `kafka-log` plugin and others write them.
-    Kong,
+    Kong "kong" Reader::Layout(&layouts::KONG), ["ai.proxy"] ["latencies"],
+        "Kong/kong: kong/llm/plugin/shared-filters/serialize-analytics.lua";
     /// APISIX's logs, as its `kafka-logger` plugin and others write them.
-    Apisix,
+    Apisix "apisix" Reader::Layout(&layouts::APISIX), ["request.uri"] ["request.body"] ["route_id"],
+        "apache/apisix: apisix/utils/log-util.lua (get_full_log)";
     /// Higress's access log.
-    Higress,
+    Higress "higress" Reader::Layout(&layouts::HIGRESS), ["ai_log"] ["response_code"],
+        "alibaba/higress: plugins/wasm-go/extensions/ai-statistics/main.go";
     /// Envoy AI Gateway's spans.
-    EnvoyAiGateway,
+    EnvoyAiGateway "envoy-ai-gateway" Reader::Own(otlp::read), ["resourceSpans"] ["resourceLogs"],
+        "envoyproxy/ai-gateway: internal/tracing/openinference/openai/request_attrs.go";
     /// Dynamo's request traces and audit records.
-    Dynamo,
+    Dynamo "dynamo" Reader::Own(dynamo::read), ["schema"] ["event.schema"] ["request"],
+        "ai-dynamo/dynamo: lib/llm/src/request_trace/types.rs, lib/llm/src/audit/handle.rs";
     /// Requests to vLLM with its answers.
-    Vllm,
+    Vllm "vllm" Reader::Layout(&layouts::VLLM), ["request"] ["response"] ["body"],
+        "vllm-project/vllm: vllm/entrypoints/openai/chat_completion/protocol.py";
     /// SGLang's request log.
-    Sglang,
+    Sglang "sglang" Reader::Layout(&layouts::SGLANG), ["event", "rid"] ["event", "obj"],
+        "sgl-project/sglang: python/sglang/srt/utils/request_logger.py";
     /// Lines of a batch's input file.
-    OpenaiBatch,
+    OpenaiBatch "openai-batch" Reader::Layout(&layouts::OPENAI_BATCH), ["custom_id"] ["body"],
+        "vllm-project/vllm: vllm/entrypoints/openai/run_batch.py (BatchRequestInput, BatchRequestOutput)";
     /// OpenTelemetry's spans and log records.
-    Otlp,
+    Otlp "otlp" Reader::Own(otlp::read), ["resourceSpans"] ["resourceLogs"],
+        "open-telemetry/opentelemetry-proto: opentelemetry/proto (trace/v1, logs/v1, common/v1)";
 }
 
 impl Preset {
-    /// Every preset with the name that users write.
-    pub const NAMES: [(&'static str, Self); 10] = [
-        ("litellm", Self::Litellm),
-        ("kong", Self::Kong),
-        ("apisix", Self::Apisix),
-        ("higress", Self::Higress),
-        ("envoy-ai-gateway", Self::EnvoyAiGateway),
-        ("dynamo", Self::Dynamo),
-        ("vllm", Self::Vllm),
-        ("sglang", Self::Sglang),
-        ("openai-batch", Self::OpenaiBatch),
-        ("otlp", Self::Otlp),
-    ];
-
-    /// Where the shape was read: repository and path.
-    pub const fn source(self) -> &'static str {
-        match self {
-            Self::Litellm => "BerriAI/litellm: litellm/types/utils.py (StandardLoggingPayload)",
-            Self::Kong => "Kong/kong: kong/llm/plugin/shared-filters/serialize-analytics.lua",
-            Self::Apisix => "apache/apisix: apisix/utils/log-util.lua (get_full_log)",
-            Self::Higress => "alibaba/higress: plugins/wasm-go/extensions/ai-statistics/main.go",
-            Self::EnvoyAiGateway => {
-                "envoyproxy/ai-gateway: internal/tracing/openinference/openai/request_attrs.go"
-            }
-            Self::Dynamo => {
-                "ai-dynamo/dynamo: lib/llm/src/request_trace/types.rs, lib/llm/src/audit/handle.rs"
-            }
-            Self::Vllm => "vllm-project/vllm: vllm/entrypoints/openai/chat_completion/protocol.py",
-            Self::Sglang => "sgl-project/sglang: python/sglang/srt/utils/request_logger.py",
-            Self::OpenaiBatch => {
-                "vllm-project/vllm: vllm/entrypoints/openai/run_batch.py (BatchRequestInput, BatchRequestOutput)"
-            }
-            Self::Otlp => {
-                "open-telemetry/opentelemetry-proto: opentelemetry/proto (trace/v1, logs/v1, common/v1)"
-            }
-        }
+    fn spec(self) -> &'static PresetSpec {
+        &Self::ALL[self as usize]
     }
 
-    /// Whether a record is one JSON object with one request, so that templates can name its fields.
-    pub const fn has_fields(self) -> bool {
-        !matches!(self, Self::EnvoyAiGateway | Self::Otlp)
+    /// Where the shape was read: repository and path.
+    pub fn source(self) -> &'static str {
+        self.spec().source
     }
 
     /// Reads a record that lies in nothing else ([`LogReader::open`](super::LogReader::open) opens what carries it).
@@ -82,33 +98,20 @@ impl Preset {
     /// # Errors
     /// The record as a whole is not of this shape; a request that is of no use is one of the requests.
     pub(super) fn read<'r>(self, record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
-        match self {
-            Self::Litellm => layouts::LITELLM.read(record, places),
-            Self::Kong => layouts::KONG.read(record, places),
-            Self::Apisix => layouts::APISIX.read(record, places),
-            Self::Higress => layouts::HIGRESS.read(record, places),
-            Self::Dynamo => dynamo::read(record, places),
-            Self::Vllm => layouts::VLLM.read(record, places),
-            Self::Sglang => layouts::SGLANG.read(record, places),
-            Self::OpenaiBatch => layouts::OPENAI_BATCH.read(record, places),
-            Self::EnvoyAiGateway | Self::Otlp => otlp::read(record, places),
+        match self.spec().reader {
+            Reader::Layout(layout) => layout.read(record, places),
+            Reader::Own(read) => read(record, places),
         }
     }
 
-    /// The fields that distinguish this shape's records from others: a record has all of one row. Records of requests
-    /// that failed early, which are passed over, have them, too.
-    pub(super) const fn marks(self) -> &'static [&'static [&'static str]] {
-        match self {
-            Self::Litellm => &[&["call_type"], &["messages"], &["startTime", "status"]],
-            Self::Kong => &[&["ai.proxy"], &["latencies"]],
-            Self::Apisix => &[&["request.uri"], &["request.body"], &["route_id"]],
-            Self::Higress => &[&["ai_log"], &["response_code"]],
-            Self::Dynamo => &[&["schema"], &["event.schema"], &["request"]],
-            Self::Vllm => &[&["request"], &["response"], &["body"]],
-            Self::Sglang => &[&["event", "rid"], &["event", "obj"]],
-            Self::OpenaiBatch => &[&["custom_id"], &["body"]],
-            Self::EnvoyAiGateway | Self::Otlp => &[&["resourceSpans"], &["resourceLogs"]],
-        }
+    /// The fields that distinguish its records from others, by rows.
+    pub(super) fn marks(self) -> &'static [&'static [&'static str]] {
+        self.spec().marks
+    }
+
+    /// Whether a record is one JSON object with one request, so that templates can name its fields.
+    pub const fn has_fields(self) -> bool {
+        !matches!(self, Self::EnvoyAiGateway | Self::Otlp)
     }
 
     /// The preset whose shape a record seems to have, itself and not what it carries.
@@ -166,8 +169,7 @@ fn carries_another(record: &[u8]) -> bool {
 
 impl fmt::Display for Preset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = Self::NAMES.iter().find(|(_, preset)| preset == self);
-        f.pad(known.map_or("", |(name, _)| name))
+        f.pad(Self::NAMES[*self as usize].0)
     }
 }
 
@@ -175,10 +177,6 @@ impl FromStr for Preset {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
-        known.map(|(_, preset)| *preset).ok_or_else(|| {
-            let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
-            format!("unknown preset `{text}`: expected one of {}", names.join(", "))
-        })
+        named(&Self::NAMES, "preset", text)
     }
 }

@@ -5,6 +5,7 @@ use crate::record::id_scope::IdScope;
 use crate::time::{NumberUnit, Numbers};
 use kvset_core::engines::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
+use kvset_core::units::text::named;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::Model;
 use std::fmt;
@@ -102,11 +103,7 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
-        known.map(|(_, format)| *format).ok_or_else(|| {
-            let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
-            format!("unknown trace format `{text}`: expected one of {}", names.join(", "))
-        })
+        named(&Self::NAMES, "trace format", text)
     }
 }
 
