@@ -20,7 +20,8 @@ fn rules(host: u64, write: WritePolicy, page: u32, outputs: Outputs) -> HicacheR
 }
 
 fn cache(device: u64, rules: HicacheRules) -> HicacheCache {
-    HicacheCache::new(PageCount(device), PlainRules::over(&rules), rules).expect("a capacity in range")
+    let plain = PlainRules { page_size: rules.page_size, outputs: rules.outputs, drafts: false };
+    HicacheCache::new(PageCount(device), plain, rules).expect("a capacity in range")
 }
 
 proptest! {

@@ -22,13 +22,6 @@ pub struct PlainRules {
     pub drafts: bool,
 }
 
-impl PlainRules {
-    /// Those of a device over a host, in which no head drafts.
-    pub fn over(host: &HicacheRules) -> Self {
-        Self { page_size: host.page_size, outputs: host.outputs, drafts: false }
-    }
-}
-
 impl PoolRules for PlainRules {
     const HAS_OTHER: bool = false;
 

@@ -134,7 +134,8 @@ fn over_host(pages: u64, config: &CacheConfig) -> OverHostTier {
         let mut cache = StateCache::new(pages, rules, host).expect("small");
         return Box::new(move |request| cache.request(request));
     }
-    let mut cache = HicacheCache::new(pages, PlainRules::over(&host), host).expect("small");
+    let plain = PlainRules { page_size: host.page_size, outputs: host.outputs, drafts: false };
+    let mut cache = HicacheCache::new(pages, plain, host).expect("small");
     Box::new(move |request| cache.request(request))
 }
 
