@@ -169,8 +169,6 @@ metrics! {
         "Share of the arrivals after which this capacity held all that was used within this time.";
     EVICTION_AGE = "kvset_eviction_age_seconds", MetricKind::Gauge, Seconds, ["pool", "window", "capacity", "quantile"],
         "How long ago that was used which this capacity drops; +Inf where it drops nothing.";
-    OPTIMAL_HIT_RATE = "kvset_optimal_hit_rate_ratio", MetricKind::Gauge, Ratio, ["pool", "window", "capacity"],
-        "Page hit rate that perfect foresight would have, of what the window itself uses again.";
     TIER_TRAFFIC_PAGES = "kvset_tier_traffic_pages", MetricKind::Gauge, Pages, ["pool", "window", "tier", "direction"],
         "Pages that pass between a planned tier and those above in the window; direction is `read` or `written`.";
     TIER_PEAK_BYTES = "kvset_tier_peak_bytes", MetricKind::Gauge, Bytes, ["pool", "window", "tier", "direction"],

@@ -81,10 +81,6 @@ fn show_retention(shown: &mut GaugeSet, [pool, window]: [&str; 2], estimate: &Es
 fn show_capacities(shown: &mut GaugeSet, [pool, window]: [&str; 2], estimate: &Estimate) {
     for point in &estimate.capacities {
         let Some(capacity) = &point.label else { continue };
-        if let Some(hits) = point.optimal_page_hits {
-            let rate = share(hits, estimate.page_accesses);
-            shown.set(metric::OPTIMAL_HIT_RATE, &[pool, window, capacity], rate);
-        }
         let Some(age) = point.eviction_age_ms else { continue };
         for (quantile, age_ms) in [("0.1", age.p10), ("0.5", age.p50), ("0.9", age.p90)] {
             // Infinite where it drops nothing: a gauge left as it was would say otherwise.

@@ -54,7 +54,6 @@ fn scrape() -> String {
     settings.estimate.questions.routers = Some(vec!["round-robin:2".parse().expect("a router")]);
     settings.estimate.questions.ttls = Some(vec!["5m".parse().expect("a time")]);
     settings.estimate.questions.tenants = Some(2);
-    settings.estimate.questions.optimal = Some(true);
     settings.estimate.questions.provisioned = Some("20GiB".parse().expect("a capacity"));
     let broker = Broker::mock();
     let topic = broker.create("requests", 1);

@@ -109,7 +109,7 @@ fn configure(broker: &Broker, registry: &Registry, folder: &Path) -> PathBuf {
          [estimate]\nwindows = [\"tumbling:1m\", \"last:100\", \"all\"]\npublish_every = \"1m\"\n\
          capacities = [\"10GiB\", \"100TiB\"]\nkv_bytes_per_token = 61464\nprovisioned = \"100TiB\"\n\
          measured = true\ncertainty = true\nrouters = [\"round-robin:2\"]\n\
-         ttls = [\"5m\"]\ntenants = 2\noptimal = true\ntraffic = true\nprefill_rate = 10000\ngpu_price = 2.5\ngib_price = 0.01\n\
+         ttls = [\"5m\"]\ntenants = 2\ntraffic = true\nprefill_rate = 10000\ngpu_price = 2.5\ngib_price = 0.01\n\
          [[tiers]]\nname = \"hbm\"\ncoverage = 0.5\nunit = \"1GiB\"\n\
          [[tiers]]\nname = \"dram\"\ncoverage = 0.99\nunit = \"80GiB\"\n\
          [prepare]\ntopic = \"{}\"\noutput_topic = \"{}\"\ndead_letter_topic = \"{}\"\n\

@@ -9,7 +9,7 @@ const CACHES: [&str; 3] = ["cache-1", "cache-2", "cache-3"];
 const TENANTS: [&str; 4] = ["acme", "beta", "gamma", "delta"];
 
 /// Of the section `[estimate]`.
-const QUESTIONS: &str = "ttls = [\"5s\", \"1m\", \"10m\"]\ntenants = 2\noptimal = true\ntraffic = true\n\
+const QUESTIONS: &str = "ttls = [\"5s\", \"1m\", \"10m\"]\ntenants = 2\ntraffic = true\n\
     prefill_rate = \"10000@0,5000@20000\"\ngpu_price = 2.5\nrestarts = true\nretention_classes = true\ncertainty = true\nmeasured = true\nprovisioned = \"2000p\"\n\
     routers = [\"logged\", \"round-robin:3\", \"least-in-flight:2\", \"prefix:2\"]\n\
     capacities = [\"200p\", \"2000p\", \"20000p\"]\n";

@@ -61,12 +61,8 @@ questions! {
     /// one. At most 4,096 are distinguished. 0 for none at all.
     [results]
     tenants: u32, in 0..=MAX_TOLD_TENANTS, like Some(5);
-    /// Whether windows over event time and `last:N` say what perfect foresight would find at each of `capacities`;
-    /// keeps up to a million runs of requests, 16 MB, per window.
-    [results]
-    optimal: bool, like Some(true);
     /// Whether windows over event time and `last:N` say what passes between their planned tiers, of which there
-    /// must be two; keeps the same runs.
+    /// must be two; keeps up to a million runs of requests, 16 MB, per window.
     [results]
     traffic: bool, like Some(false);
     /// Tokens that one worker prefills per second, as one number or by the context before the token
@@ -144,10 +140,10 @@ impl Settings {
             reuse: ReuseSetting {
                 ttls: set.ttls.clone().unwrap_or_default(),
                 tenants: set.tenants.filter(|most| *most > 0),
-                optimal: set.optimal.unwrap_or_default(),
                 traffic,
                 // Without traffic there is nothing to compare it with.
                 prefill_rate: rate.filter(|_| traffic).map(PrefillRate::at_start),
+                ..ReuseSetting::default()
             },
             worth,
             restarts,

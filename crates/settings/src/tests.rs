@@ -104,7 +104,6 @@ fn every_example_in_the_default_file_is_valid() {
                 "routers = ",
                 "ttls = ",
                 "tenants = ",
-                "optimal = ",
                 "traffic = ",
                 "restarts = ",
                 "retention_classes = ",
@@ -442,19 +441,18 @@ fn what_is_asked_beside_the_estimates_is_refused_where_it_cannot_be_told() {
         said("[[pools]]\nname = \"a\"\ntenants = 3\ncapacities = [\"9p\"]\n[estimate]\nengine = \"sglang\"");
     assert!(engine.contains("pools[0].tenants"), "{engine}");
     let one = "[[tiers]]\nname = \"a\"\nunit = \"1p\"\n[[tiers]]\nname = \"b\"\nunit = \"1p\"\n";
-    let all =
-        "[estimate]\ncapacities = [\"9p\"]\nttls = [\"5m\"]\ntenants = 3\noptimal = true\ntraffic = true\n";
+    let all = "[estimate]\ncapacities = [\"9p\"]\nttls = [\"5m\"]\ntenants = 3\ntraffic = true\n";
     let settings = load(&format!("{one}{all}prefill_rate = 9000"), &[]).expect("valid");
     let asked = settings.pool_config("any").questions;
     assert_eq!(
         (asked.reuse.ttls.len(), asked.reuse.tenants, asked.reuse.prefill_rate),
         (1, Some(3), Some(9000.0))
     );
-    assert!(asked.reuse.optimal && asked.reuse.traffic);
+    assert!(asked.reuse.traffic);
     let none =
         load(&format!("{one}{all}[[pools]]\nname = \"a\"\nttls = []\ntenants = 0"), &[]).expect("valid");
     let asked = none.pool_config("a").questions;
-    assert!(asked.reuse.ttls.is_empty() && asked.reuse.tenants.is_none() && asked.reuse.optimal);
+    assert!(asked.reuse.ttls.is_empty() && asked.reuse.tenants.is_none() && asked.reuse.traffic);
 }
 
 #[test]

@@ -228,7 +228,7 @@ fn a_backfill_of_everything_publishes_what_the_live_service_published() {
     }
 }
 
-/// Time, tenants, tiers, the optimum, measured hits and routers, each with something to say.
+/// Time, tenants, tiers, measured hits and routers, each with something to say.
 #[test]
 fn a_backfill_answers_every_question_as_the_live_service_did() {
     let input = generated(300);
@@ -237,9 +237,6 @@ fn a_backfill_answers_every_question_as_the_live_service_did() {
         let live = bench.live(input.records());
         let told = |told: fn(&Estimate) -> bool| estimates(&live).filter(&told).count();
         assert!(told(|estimate| estimate.retention.iter().any(|point| point.page_hits > Some(0))) > 20);
-        assert!(
-            told(|estimate| estimate.capacities.iter().any(|point| point.optimal_page_hits > Some(0))) > 10
-        );
         assert!(
             told(|estimate| estimate.traffic.as_ref().is_some_and(|traffic| !traffic.tiers.is_empty())) > 10
         );

@@ -50,7 +50,6 @@ fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
         "[estimate]\nttls = [\"5m\"]\ncapacities = [\"9p\"]",
         "[estimate]\nttls = [\"5m\", \"1h\"]\ncapacities = [\"9p\"]",
         "[estimate]\ntenants = 5\ncapacities = [\"9p\"]",
-        "[estimate]\noptimal = true\ncapacities = [\"9p\"]",
     ] {
         assert!(seen.insert(of(other)), "{other}");
     }
