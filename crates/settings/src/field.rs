@@ -28,14 +28,21 @@ pub trait Field: Sized {
     /// Whether a refused value must not be repeated, as it may hold a secret.
     const MAY_BE_SECRET: bool = false;
 
-    /// What may be written, in words, with the range where there is one.
-    fn allowed(range: Option<&RangeInclusive<Self::Bound>>) -> String;
+    /// What may be written, in words, where no range says more.
+    const ALLOWED: &'static str = "";
+
+    /// The same with the range, where there is one.
+    fn allowed(_: Option<&RangeInclusive<Self::Bound>>) -> String {
+        Self::ALLOWED.to_owned()
+    }
 
     /// Reads the value; texts from the environment are parsed, texts from a file are not numbers.
     fn read(value: &Value) -> Result<Self, ValueRefusal>;
 
-    /// What a range bounds; `None` when nothing is set.
-    fn measure(&self) -> Option<Self::Bound>;
+    /// What a range bounds; `None` when nothing is set, or nothing bounds it.
+    fn measure(&self) -> Option<Self::Bound> {
+        None
+    }
 
     /// The value as TOML that reads back the same; `None` when it is not set.
     fn toml(&self) -> Option<String>;
@@ -112,9 +119,7 @@ whole_number_fields!(u16 u32 u64);
 impl Field for bool {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "true or false".to_owned()
-    }
+    const ALLOWED: &'static str = "true or false";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         match &value.kind {
@@ -124,10 +129,6 @@ impl Field for bool {
             }
             _ => Err(ValueRefusal::NotAllowed),
         }
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -174,10 +175,6 @@ impl Field for PathBuf {
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = text_of(value)?;
         if text.is_empty() { Err(ValueRefusal::NotAllowed) } else { Ok(Self::from(text)) }
-    }
-
-    fn measure(&self) -> Option<usize> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -245,10 +242,6 @@ impl Field for WindowKind {
         let text = text_of(value)?;
         text.parse()
             .map_err(|error: kvset_core::units::text::TextError| ValueRefusal::Because(error.to_string()))
-    }
-
-    fn measure(&self) -> Option<WindowKind> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -353,10 +346,6 @@ impl<T: Choice> Field for T {
         let text = text_of(value)?;
         let known = T::NAMES.iter().find(|(name, _)| *name == text);
         known.map(|(_, value)| *value).ok_or(ValueRefusal::NotAllowed)
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {

@@ -6,7 +6,6 @@ use kvset_formats::codec::LetterContent;
 use kvset_prepare::template::Template;
 use kvset_prepare::{FieldPath, NumberUnit, Preset, RawFormat, TimeUnit};
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// A model directory, and the name of the model it is for; without one it is for every other name.
@@ -52,9 +51,7 @@ impl fmt::Display for ModelDirectory {
 impl Field for ModelDirectory {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "\"NAME=DIRECTORY\", or a directory for every other name".to_owned()
-    }
+    const ALLOWED: &'static str = "\"NAME=DIRECTORY\", or a directory for every other name";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = text_of(value)?;
@@ -68,10 +65,6 @@ impl Field for ModelDirectory {
         Ok(Self { name, directory: PathBuf::from(directory) })
     }
 
-    fn measure(&self) -> Option<bool> {
-        None
-    }
-
     fn toml(&self) -> Option<String> {
         Some(quoted(&self.to_string()))
     }
@@ -82,16 +75,10 @@ macro_rules! parsed_text_fields {
         impl Field for $Type {
             type Bound = bool;
 
-            fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-                $allowed.to_owned()
-            }
+            const ALLOWED: &'static str = $allowed;
 
             fn read(value: &Value) -> Result<Self, ValueRefusal> {
                 text_of(value)?.parse().map_err(ValueRefusal::Because)
-            }
-
-            fn measure(&self) -> Option<bool> {
-                None
             }
 
             fn toml(&self) -> Option<String> {

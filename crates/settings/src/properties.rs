@@ -6,7 +6,6 @@ use super::secret::{MASK, SecretError, is_reference, look_up};
 use config::{Value, ValueKind};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::RangeInclusive;
 
 /// Properties that kvset sets itself, with what to use instead.
 const CONTROLLED: &[(&str, &str)] = &[
@@ -114,9 +113,7 @@ impl Field for Properties {
 
     const MAY_BE_SECRET: bool = true;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a table of Kafka client properties, each a text, a number or a flag".to_owned()
-    }
+    const ALLOWED: &'static str = "a table of Kafka client properties, each a text, a number or a flag";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let mut found = Vec::new();
@@ -127,10 +124,6 @@ impl Field for Properties {
         // The environment comes last and so wins, though it spells names another way than the file.
         found.sort();
         Ok(Self::new(found.into_iter().map(|(_, name, text)| (name, text))))
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {

@@ -3,7 +3,6 @@
 use super::field::{Field, ValueRefusal, quoted, text_of};
 use config::Value;
 use std::fmt;
-use std::ops::RangeInclusive;
 
 /// What is shown in place of a secret.
 pub const MASK: &str = "********";
@@ -95,16 +94,11 @@ impl Field for Secret {
 
     const MAY_BE_SECRET: bool = true;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a text, or \"file:/path\" or \"env:NAME\", where it is looked up and never printed".to_owned()
-    }
+    const ALLOWED: &'static str =
+        "a text, or \"file:/path\" or \"env:NAME\", where it is looked up and never printed";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         text_of(value).map(Self::new)
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {

@@ -3,7 +3,6 @@
 use super::field::{Field, ValueRefusal, quoted, text_of};
 use config::Value;
 use std::net::{IpAddr, Ipv6Addr};
-use std::ops::RangeInclusive;
 
 /// The host of an authority such as `registry`, `127.0.0.1:9464` or `[::1]:9464`, without brackets and port; `None` for
 /// what is no authority, and for one with credentials.
@@ -66,16 +65,10 @@ fn without_dot(name: &str) -> &str {
 impl Field for HostName {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "the name of a host like \"kvset.example\", without scheme and port".to_owned()
-    }
+    const ALLOWED: &'static str = "the name of a host like \"kvset.example\", without scheme and port";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         Self::new(text_of(value)?).ok_or(ValueRefusal::NotAllowed)
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -126,16 +119,11 @@ impl Field for HttpUrl {
 
     const MAY_BE_SECRET: bool = true;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "an address like \"https://registry:8081\", without credentials; \"\" for none".to_owned()
-    }
+    const ALLOWED: &'static str =
+        "an address like \"https://registry:8081\", without credentials; \"\" for none";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         Self::new(text_of(value)?).map_err(|reason| ValueRefusal::Because(reason.to_owned()))
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {

@@ -158,16 +158,10 @@ impl Field for Size {
 impl Field for CapacitySpec {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a size like \"10GiB\" or pages like \"5000p\"".to_owned()
-    }
+    const ALLOWED: &'static str = "a size like \"10GiB\" or pages like \"5000p\"";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         text_of(value)?.parse().map_err(|error: TextError| ValueRefusal::Because(error.to_string()))
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -178,16 +172,10 @@ impl Field for CapacitySpec {
 impl Field for Ttl {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a time like \"30s\", \"5m\" or \"1h\", at most 366 days".to_owned()
-    }
+    const ALLOWED: &'static str = "a time like \"30s\", \"5m\" or \"1h\", at most 366 days";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         text_of(value)?.parse().map_err(|error: TextError| ValueRefusal::Because(error.to_string()))
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -198,10 +186,8 @@ impl Field for Ttl {
 impl Field for PrefillRate {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a number above 0, up to 1000000000, or such by ascending contexts, like \"14000@0,9000@32768\""
-            .to_owned()
-    }
+    const ALLOWED: &'static str =
+        "a number above 0, up to 1000000000, or such by ascending contexts, like \"14000@0,9000@32768\"";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = match &value.kind {
@@ -209,10 +195,6 @@ impl Field for PrefillRate {
             _ => super::field::decimal(value)?.to_string(),
         };
         text.parse().map_err(|error: TextError| ValueRefusal::Because(error.to_string()))
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -252,10 +234,6 @@ impl Field for PoolRate {
         if is_none { Ok(Self(None)) } else { PrefillRate::read(value).map(Self::of) }
     }
 
-    fn measure(&self) -> Option<bool> {
-        None
-    }
-
     fn toml(&self) -> Option<String> {
         self.0.as_ref().map_or_else(|| Some("0".to_owned()), PrefillRate::toml)
     }
@@ -264,17 +242,11 @@ impl Field for PoolRate {
 impl Field for RouterSpec {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a router like \"logged\", \"round-robin:4\", \"hash:4:tenant\", \"least-in-flight:4\", \"prefix:4\" or \"precise-prefix:4:at=80GiB\""
-            .to_owned()
-    }
+    const ALLOWED: &'static str = "a router like \"logged\", \"round-robin:4\", \"hash:4:tenant\", \
+        \"least-in-flight:4\", \"prefix:4\" or \"precise-prefix:4:at=80GiB\"";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         text_of(value)?.parse().map_err(|error: SpecError| ValueRefusal::Because(error.to_string()))
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -304,16 +276,10 @@ impl TokenCost {
 impl Field for TokenCost {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a number above 0, up to 1000000000".to_owned()
-    }
+    const ALLOWED: &'static str = "a number above 0, up to 1000000000";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         TokenCost::new(super::field::decimal(value)?).ok_or(ValueRefusal::NotAllowed)
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -340,16 +306,10 @@ impl Price {
 impl Field for Price {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a number from 0 to 1e15".to_owned()
-    }
+    const ALLOWED: &'static str = "a number from 0 to 1e15";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         Price::new(super::field::decimal(value)?).ok_or(ValueRefusal::NotAllowed)
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -405,16 +365,10 @@ impl std::str::FromStr for TopicName {
 impl Field for TopicName {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a topic name of 1 to 249 letters, digits, `.`, `_` or `-`".to_owned()
-    }
+    const ALLOWED: &'static str = "a topic name of 1 to 249 letters, digits, `.`, `_` or `-`";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         TopicName::new(text_of(value)?).ok_or(ValueRefusal::NotAllowed)
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -429,19 +383,13 @@ pub struct Listen(pub Option<SocketAddr>);
 impl Field for Listen {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "an address and port like \"127.0.0.1:9464\", or \"\" for none".to_owned()
-    }
+    const ALLOWED: &'static str = "an address and port like \"127.0.0.1:9464\", or \"\" for none";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         match text_of(value)? {
             "" => Ok(Self(None)),
             text => text.parse().map(|address| Self(Some(address))).map_err(|_| ValueRefusal::NotAllowed),
         }
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
@@ -478,16 +426,11 @@ impl Default for LogFilter {
 impl Field for LogFilter {
     type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "error, warn, info, debug, trace, or directives like \"info,kvset::kafka=debug\"".to_owned()
-    }
+    const ALLOWED: &'static str =
+        "error, warn, info, debug, trace, or directives like \"info,kvset::kafka=debug\"";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         LogFilter::new(text_of(value)?).ok_or(ValueRefusal::NotAllowed)
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
     }
 
     fn toml(&self) -> Option<String> {
