@@ -1,7 +1,6 @@
 //! Several engines side by side, before the section of each.
 
-use super::parts::figure;
-use super::section::table;
+use super::section::{figure, table};
 use crate::present::markup::Markup;
 use crate::present::plots::{PlotError, engine_curves};
 use crate::present::pool::{PoolReport, comparison};

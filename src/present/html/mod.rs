@@ -2,7 +2,6 @@
 
 mod comparison;
 mod page;
-mod parts;
 mod section;
 
 pub use page::{render, section};

@@ -1,8 +1,7 @@
 //! The report as one HTML page: nothing is fetched, no script runs.
 
 use super::comparison::engines;
-use super::parts::figure;
-use super::section::{section as section_markup, table};
+use super::section::{figure, section as section_markup, table};
 use crate::present::markup::Markup;
 use crate::present::plots::{
     PlotError, capacity_by_traffic, capacity_curve, capacity_history, requirement_distribution,

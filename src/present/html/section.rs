@@ -1,7 +1,8 @@
-//! Sections and tables of a document as HTML.
+//! Sections, tables and plots of a document as HTML.
 
 use crate::present::document::{Section, Table};
 use crate::present::markup::Markup;
+use crate::present::plots::Plot;
 
 /// A section with its heading.
 pub(super) fn section(section: &Section) -> Markup {
@@ -44,5 +45,20 @@ pub(crate) fn table(table: &Table) -> Markup {
         out.raw("</tr>\n");
     }
     out.raw("</tbody></table></div>\n");
+    out
+}
+
+/// A plot with its caption and its numbers.
+pub(crate) fn figure(plot: &Plot) -> Markup {
+    let mut out = Markup::default();
+    out.element("<figure>\n<h3>", &plot.title, "</h3>\n");
+    out.element("<figcaption>", &plot.description, "</figcaption>\n");
+    out.raw("<div class=\"drawing\">\n");
+    for svg in plot.inline_svgs() {
+        out.markup(&Markup::from_backend(svg));
+    }
+    out.raw("</div>\n");
+    out.element("<details><summary>Numbers: ", &plot.title, "</summary>\n");
+    out.markup(&table(&plot.table)).raw("</details>\n</figure>\n");
     out
 }

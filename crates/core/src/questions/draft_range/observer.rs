@@ -1,7 +1,7 @@
 //! The other model of SGLang with a draft head, alongside its own.
 
-use super::estimate::{DraftRangeEstimate, DraftRangePoint};
 use super::tally::{DraftRangeShare, DraftRangeTally};
+use super::{DraftRangeEstimate, DraftRangePoint};
 use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;

@@ -1,7 +1,6 @@
 //! The requests of a pool by their retention class, and what a window of them says.
 
-use super::MAX_CLASSES;
-use super::estimate::RetentionClassEstimate;
+use super::{MAX_CLASSES, RetentionClassEstimate};
 use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
 use crate::questions::accounts::{AccountShare, Accounts, AccountsConfig, AccountsShape, AccountsTally};
