@@ -11,10 +11,6 @@ use crate::units::PageCount;
 use crate::units::heap::{flat, heap_bytes};
 use crate::units::ratio::Ratio;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
-
-/// Capacities for which what is pending is looked through; for more it is merged first.
-const FEW: usize = 16;
 
 /// Pages of a request whose needs are one number, or climb by the same step from page to page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,17 +63,15 @@ impl FoundPages {
     /// Puts many runs in, in one pass, and has nothing pending.
     pub fn extend(&mut self, runs: &[FoundRun]) {
         for run in runs {
-            self.defer(run, 1);
+            self.defer(run);
         }
         self.consolidate();
     }
 
-    /// Puts a run in so many times, or takes it out, and leaves it to the caller how much may be
-    /// [`FoundPages::pending`].
-    pub fn defer(&mut self, run: &FoundRun, times: i32) {
+    /// Puts a run in, and leaves it to the caller how much may be [`FoundPages::pending`].
+    pub fn defer(&mut self, run: &FoundRun) {
         run.spread(|needs, need, count| {
-            let by = i32::try_from(count).unwrap_or(i32::MAX).saturating_mul(times);
-            needs.of(self).defer(need, by);
+            needs.of(self).defer(need, i32::try_from(count).unwrap_or(i32::MAX));
         });
     }
 
@@ -93,17 +87,21 @@ impl FoundPages {
 
     /// Pages that a cache of `capacity` (followed) pages finds.
     pub fn hits_at(&self, capacity: u64) -> u64 {
-        let climbed = self.begins.climbed_upto(capacity).saturating_sub(self.ends.climbed_upto(capacity));
-        let hits = u128::from(self.flat.count_upto(capacity)) + climbed;
-        u64::try_from(hits).unwrap_or(u64::MAX)
+        self.hits_by_threshold(&[capacity])[0]
     }
 
     /// Pages by the smallest of these thresholds that finds them, which ascend; those that none finds are left out.
+    /// What is pending is looked through once.
     pub fn hits_by_threshold(&self, thresholds: &[u64]) -> Vec<u64> {
-        let found = if thresholds.len() > FEW { self.consolidated() } else { Cow::Borrowed(self) };
+        let [flat, begins, ends] =
+            [&self.flat, &self.begins, &self.ends].map(|needs| needs.upto_each(thresholds));
+        // Counts that begin at each need and rise by one: the sum of `threshold - need + 1`.
+        let climbed =
+            |threshold: u64, (count, sum): (u64, u128)| (u128::from(threshold) + 1) * u128::from(count) - sum;
         let mut below = 0;
-        let added = thresholds.iter().map(|threshold| {
-            let hits = found.hits_at(*threshold);
+        let added = thresholds.iter().enumerate().map(|(at, threshold)| {
+            let ramps = climbed(*threshold, begins[at]).saturating_sub(climbed(*threshold, ends[at]));
+            let hits = u64::try_from(u128::from(flat[at].0) + ramps).unwrap_or(u64::MAX);
             hits.saturating_sub(std::mem::replace(&mut below, hits))
         });
         added.collect()
@@ -124,22 +122,12 @@ impl FoundPages {
         [&mut self.flat, &mut self.begins, &mut self.ends].into_iter().for_each(Needs::consolidate);
     }
 
-    /// The same multiset with nothing pending, to be read often; copies only where something is.
-    pub fn consolidated(&self) -> Cow<'_, Self> {
-        if self.is_consolidated() {
-            return Cow::Borrowed(self);
-        }
-        let mut copy = self.clone();
-        copy.consolidate();
-        Cow::Owned(copy)
-    }
-
-    /// The union of several multisets.
+    /// The union of several multisets, with what is pending of each.
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
         Self {
-            flat: Needs::merged(parts.clone().map(|part| &part.flat)),
-            begins: Needs::merged(parts.clone().map(|part| &part.begins)),
-            ends: Needs::merged(parts.map(|part| &part.ends)),
+            flat: Needs::joined(parts.clone().map(|part| &part.flat)),
+            begins: Needs::joined(parts.clone().map(|part| &part.begins)),
+            ends: Needs::joined(parts.map(|part| &part.ends)),
         }
     }
 }
@@ -236,7 +224,9 @@ mod tests {
             all[..gone].iter().for_each(|run| found.remove(run));
             let mut at_once = FoundPages::default();
             at_once.extend(&all[gone..]);
-            prop_assert_eq!(&at_once, &*found.consolidated());
+            let mut consolidated = found.clone();
+            consolidated.consolidate();
+            prop_assert_eq!(&at_once, &consolidated);
             let (one, two) = all[gone..].split_at((all.len() - gone) / 2);
             let parts = [one, two].map(|part| {
                 let mut found = FoundPages::default();
@@ -258,8 +248,7 @@ mod tests {
             for (at, threshold) in thresholds.iter().enumerate() {
                 prop_assert_eq!(added[..=at].iter().sum::<u64>(), found.hits_at(*threshold));
             }
-            found = found.consolidated().into_owned();
-            prop_assert_eq!(found.hits_at(u64::from(u32::MAX) - 1), union.hits_at(u64::from(u32::MAX) - 1));
+            prop_assert_eq!(consolidated.hits_at(u64::from(u32::MAX) - 1), union.hits_at(u64::from(u32::MAX) - 1));
         }
     }
 }

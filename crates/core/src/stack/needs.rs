@@ -191,37 +191,37 @@ impl Needs {
         self.change(narrow(need), -i32::try_from(times).unwrap_or(i32::MAX));
     }
 
-    /// How many needs are at most `need`, which lies below [`BEYOND`].
+    /// How many needs are at most `need`.
     pub fn count_upto(&self, need: Need) -> u64 {
-        self.upto(need).0
+        self.upto_each(&[need])[0].0
     }
 
-    /// The sum of `need - n + 1` over all needs `n` up to `need`: how far counts that begin at each
-    /// need and rise by one have come.
-    pub fn climbed_upto(&self, need: Need) -> u128 {
-        let (count, sum) = self.upto(need);
-        u128::from(need + 1) * u128::from(count) - sum
-    }
-
-    /// How many needs are at most `need`, and their sum. What is pending is looked through: that costs less than to
-    /// merge it, if few ask before more is pending.
-    fn upto(&self, need: Need) -> (u64, u128) {
-        let whole =
-            self.blocks.partition_point(|block| block.values.last().is_none_or(|last| widen(*last) <= need));
-        let (count, sum) = self.blocks[..whole]
-            .iter()
-            .fold((0, 0), |(count, sum), block| (count + block.total, sum + block.sum));
-        let parts = self.blocks.get(whole).into_iter().flat_map(Block::pairs);
-        let (count, sum) = parts
-            .take_while(|(value, _)| widen(*value) <= need)
-            .fold((count, sum), |(count, sum), (value, times)| {
-                (count + times, sum + u128::from(value) * u128::from(times))
-            });
-        let pending = self.pending.iter().filter(|(value, _)| widen(*value) <= need);
-        let (changed, by) = pending.fold((0_i64, 0_i128), |(changed, sum), (value, by)| {
-            (changed + i64::from(*by), sum + i128::from(*value) * i128::from(*by))
+    /// How many needs are at most each of these, which ascend, and their sum. All is looked through once, what is
+    /// pending as it lies: that costs less than to merge it, if few ask before more is pending.
+    pub fn upto_each(&self, needs: &[Need]) -> Vec<(u64, u128)> {
+        let step_of = |value: u32| needs.partition_point(|need| *need < widen(value));
+        let mut steps = vec![(0_i64, 0_i128); needs.len() + 1];
+        let mut add = |step: usize, count: i64, sum: i128| {
+            steps[step].0 += count;
+            steps[step].1 += sum;
+        };
+        for block in &self.blocks {
+            let ends = block.values.first().zip(block.values.last());
+            match ends.map(|(first, last)| (step_of(*first), step_of(*last))) {
+                Some((step, last)) if step == last => add(step, block.total as i64, block.sum as i128),
+                _ => block.pairs().for_each(|(value, times)| {
+                    add(step_of(value), times as i64, i128::from(value) * i128::from(times));
+                }),
+            }
+        }
+        for (value, by) in &self.pending {
+            add(step_of(*value), i64::from(*by), i128::from(*value) * i128::from(*by));
+        }
+        let sums = steps[..needs.len()].iter().scan((0, 0), |upto: &mut (i64, i128), step| {
+            *upto = (upto.0 + step.0, upto.1 + step.1);
+            Some((upto.0 as u64, upto.1 as u128))
         });
-        (count.saturating_add_signed(changed), sum.saturating_add_signed(by))
+        sums.collect()
     }
 
     /// Puts a need in so many times, or takes it out, and leaves the pass over the blocks to the caller, who says
@@ -337,19 +337,28 @@ impl Needs {
         self.pending.is_empty()
     }
 
-    /// The union of several multisets.
+    /// The union of several multisets, with nothing pending.
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Needs>) -> Needs {
-        let mut all: Vec<(u32, u64)> = Vec::new();
+        let mut union = Self::joined(parts);
+        union.consolidate();
+        union
+    }
+
+    /// The union of several multisets, with what is pending of each.
+    pub fn joined<'a>(parts: impl Iterator<Item = &'a Needs>) -> Needs {
+        let (mut all, mut pending): (Vec<(u32, u64)>, Vec<NeedChange>) = Default::default();
         for part in parts {
-            all.extend(part.consolidated().pairs());
+            all.extend(part.pairs());
+            pending.extend_from_slice(&part.pending);
         }
-        all.sort_unstable_by_key(|(value, _)| *value);
+        // Of runs in order, which a stable sort merges.
+        all.sort_by_key(|(value, _)| *value);
         let (mut values, mut counts) = (Vec::new(), Vec::new());
         for same in all.chunk_by(|a, b| a.0 == b.0) {
             values.push(same[0].0);
             counts.push(same.iter().map(|(_, count)| count).sum());
         }
-        Needs { blocks: Block { values, counts, ..Block::default() }.split().collect(), pending: Vec::new() }
+        Needs { blocks: Block { values, counts, ..Block::default() }.split().collect(), pending }
     }
 
     /// The same multiset with nothing pending; copies only where something is.
@@ -454,7 +463,7 @@ mod tests {
         #[test]
         fn blocks_equal_a_sorted_list(
             steps in prop::collection::vec((0u64..3000, 1u32..4, any::<bool>()), 0..3000),
-            reads in prop::collection::vec(0u64..3100, 1..5),
+            mut reads in prop::collection::vec(0u64..3100, 1..5),
         ) {
             let (mut needs, mut model) = (Needs::default(), BTreeMap::<u64, u64>::new());
             for (need, times, takes_out) in steps {
@@ -469,11 +478,12 @@ mod tests {
                 }
             }
             model.retain(|_, count| *count > 0);
-            for read in reads {
+            reads.sort_unstable();
+            for (read, told) in reads.iter().zip(needs.upto_each(&reads)) {
                 let upto = || model.range(..=read).map(|(need, count)| (*need, *count));
-                prop_assert_eq!(needs.count_upto(read), upto().map(|(_, count)| count).sum::<u64>());
-                let climbed = upto().map(|(need, count)| u128::from((read - need + 1) * count));
-                prop_assert_eq!(needs.climbed_upto(read), climbed.sum::<u128>());
+                let count = upto().map(|(_, count)| count).sum::<u64>();
+                prop_assert_eq!(told, (count, upto().map(|(need, count)| u128::from(need * count)).sum()));
+                prop_assert_eq!(needs.count_upto(*read), count);
             }
             needs.consolidate();
             prop_assert!(needs.steps().eq(model.iter().map(|(need, count)| (*need, *count))));

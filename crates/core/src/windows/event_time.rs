@@ -91,7 +91,7 @@ impl EventWindows {
         }
         pane.tally.add_but_found(summary, unseen);
         if let Some(found) = &mut pane.tally.found {
-            summary.found.iter().for_each(|run| found.defer(run, 1));
+            summary.found.iter().for_each(|run| found.defer(run));
             if found.pending() > MOST_PENDING {
                 found.consolidate();
             }

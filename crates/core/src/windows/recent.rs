@@ -66,7 +66,8 @@ pub(super) struct LastRequests {
     /// Needs and hits of the held requests, one after another.
     needs: VecDeque<u64>,
     hits: VecDeque<StepHits>,
-    found: VecDeque<FoundRun>,
+    /// Their found pages, where hits at every capacity are requested.
+    found: Option<VecDeque<FoundRun>>,
     /// What each adds alongside, where more is asked; a snapshot keeps it apart.
     #[serde(skip)]
     observations: VecDeque<Arc<Observation>>,
@@ -110,10 +111,6 @@ fn when_shown(shape: TallyShape) -> Option<Box<ObservationShape>> {
     shape.is_something().then(|| Box::new(shape))
 }
 
-/// Changes of found pages that may gather: so many, and so many for each run held, of which counting it makes two.
-const FEW_FOUND: usize = 256;
-const CHANGES_A_RUN: usize = 3;
-
 impl LastRequests {
     pub(super) fn new(requests: u32, shape: TallyShape) -> Self {
         Self {
@@ -121,7 +118,7 @@ impl LastRequests {
             requests: VecDeque::new(),
             needs: VecDeque::new(),
             hits: VecDeque::new(),
-            found: VecDeque::new(),
+            found: shape.whole_curve.then(VecDeque::new),
             observations: VecDeque::new(),
             when_shown: when_shown(shape),
             tally: Tally::new(shape.of_latest()),
@@ -143,18 +140,6 @@ impl LastRequests {
         }
         self.tally.add_but_found(summary, unseen);
         self.hold(summary, touched);
-        self.find(summary);
-    }
-
-    /// Counts the found pages. They are looked through when the window is shown, seldom more than the requests held, so
-    /// they are neither sorted nor merged: once too many changes have gathered, the requests held are counted anew.
-    fn find(&mut self, summary: &RequestSummary) {
-        let Some(found) = &mut self.tally.found else { return };
-        summary.found.iter().for_each(|run| found.defer(run, 1));
-        if found.pending() > FEW_FOUND + CHANGES_A_RUN * self.found.len() {
-            **found = FoundPages::default();
-            self.found.iter().for_each(|run| found.defer(run, 1));
-        }
     }
 
     /// Position of the last held request whose number is at most `arrival`.
@@ -173,7 +158,7 @@ impl LastRequests {
     fn hold(&mut self, summary: &RequestSummary, touched: u64) {
         self.needs.extend(&summary.needs);
         self.hits.extend(&summary.hits);
-        self.found.extend(&summary.found);
+        self.found.iter_mut().for_each(|found| found.extend(&summary.found));
         self.observations.extend(summary.observation.clone());
         reserve_few(&mut self.requests);
         self.requests.push_back(TallyShare {
@@ -212,9 +197,7 @@ impl LastRequests {
             let need = self.needs.pop_front().filter(|_| held.reusable > 0);
             need.into_iter().for_each(|need| needs.remove(need));
         }
-        for run in (0..held.runs).filter_map(|_| self.found.pop_front()) {
-            tally.found.iter_mut().for_each(|found| found.defer(&run, -1));
-        }
+        self.found.iter_mut().for_each(|found| drop(found.drain(..held.runs as usize)));
         if let Some((observation, share)) =
             tally.observation.as_deref_mut().zip(self.observations.pop_front())
         {
@@ -244,13 +227,17 @@ impl LastRequests {
 
     /// The counts of its requests, those that are made when the window is shown among them.
     pub(super) fn shown(&self) -> Cow<'_, Tally> {
-        let Some(mut counts) = self.when_shown.as_ref().and_then(|shape| shape.tally()) else {
-            return Cow::Borrowed(&self.tally);
-        };
-        self.observations.iter().for_each(|share| counts.as_mut().add(share));
-        let mut tally = self.tally.clone();
-        tally.observation.get_or_insert_default().take_shown(*counts);
-        Cow::Owned(tally)
+        let mut tally = Cow::Borrowed(&self.tally);
+        if let Some(runs) = &self.found {
+            let mut found = Box::<FoundPages>::default();
+            runs.iter().for_each(|run| found.defer(run));
+            tally.to_mut().found = Some(found);
+        }
+        if let Some(mut counts) = self.when_shown.as_ref().and_then(|shape| shape.tally()) {
+            self.observations.iter().for_each(|share| counts.as_mut().add(share));
+            tally.to_mut().observation.get_or_insert_default().take_shown(*counts);
+        }
+        tally
     }
 
     /// The window as it stands. Finding the earliest event time and the smallest offset looks at every held request,
@@ -268,17 +255,19 @@ impl LastRequests {
         let latest = shape.of_latest();
         let steps: u64 = self.requests.iter().map(|held| u64::from(held.steps)).sum();
         let runs: u64 = self.requests.iter().map(|held| u64::from(held.runs)).sum();
+        let found = || self.found.iter().flatten();
         self.tally.is_sound(latest)
             && self.capacity == fresh.capacity
             && self.requests.len() <= self.capacity
             && self.needs.len() == self.requests.len() * shape.targets
             && self.hits.len() as u64 == steps
-            && self.found.len() as u64 == runs
+            && self.found.is_some() == shape.whole_curve
+            && found().count() as u64 == runs
             && self.observations.len()
                 == if shape.observation.is_something() { self.requests.len() } else { 0 }
             && self.observations.iter().all(|share| share.is_sound(shape.observation))
             && self.hits.iter().all(|hits| (hits.step as usize) < shape.thresholds)
-            && self.found.iter().all(FoundRun::is_of_an_engine)
+            && found().all(FoundRun::is_of_an_engine)
             && self.recount(latest).is_some_and(|recount| recount == self.tally.consolidated())
     }
 
@@ -286,7 +275,6 @@ impl LastRequests {
     fn recount(&self, shape: TallyShape) -> Option<Tally> {
         let mut needs = self.needs.iter().copied();
         let mut hits = self.hits.iter().copied();
-        let mut found = self.found.iter().copied();
         let mut observations = self.observations.iter();
         let mut tally = Tally::new(shape);
         for held in &self.requests {
@@ -297,7 +285,6 @@ impl LastRequests {
                 reusable: u64::from(held.reusable),
                 needs: needs.by_ref().take(shape.targets).collect(),
                 hits: hits.by_ref().take(held.steps as usize).collect(),
-                found: found.by_ref().take(held.runs as usize).collect(),
                 overlap: held.overlap,
                 observation: observations.next().cloned(),
                 ..RequestSummary::default()

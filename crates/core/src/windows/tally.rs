@@ -193,9 +193,9 @@ impl TallyShape {
         Self { observation: self.observation.without_end(), ..self }
     }
 
-    /// The same in a window that requests leave again.
+    /// The same in a window that requests leave again: found pages are counted when it is shown.
     pub fn of_latest(self) -> Self {
-        Self { observation: self.observation.of_latest(), ..self }
+        Self { observation: self.observation.of_latest(), whole_curve: false, ..self }
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn read_single_object<'a>(
     let Some(fingerprint) = schema::single_object_fingerprint(record) else {
         return Err(DecodeError::new(ErrorCode::Undecodable, "avro: cut off inside the header"));
     };
-    if !is_ours(fingerprint) {
+    if !schema::is_of_request(fingerprint) {
         let other = u64::from_le_bytes(fingerprint);
         let detail = format!(
             "no reader for the avro schema with fingerprint {other:016x}: write version 1 of \
@@ -40,12 +40,6 @@ pub(super) fn read_single_object<'a>(
         return Err(DecodeError::new(ErrorCode::UnknownSchema, detail));
     }
     read_datum(record, schema::SINGLE_OBJECT_HEADER, limits, buffers)
-}
-
-/// Whether a record in single-object encoding names the request event's schema.
-#[inline]
-fn is_ours(fingerprint: [u8; 8]) -> bool {
-    matches!(fingerprint, schema::REQUEST_EVENT_V1 | schema::REQUEST_EVENT_V1_RUST)
 }
 
 /// Reads a datum that begins at `begin` and ends with the record.
@@ -63,7 +57,7 @@ pub(super) fn read_datum<'a>(
 /// Reads a record in single-object encoding whose ids travel packed, which takes no buffers; `None` where it
 /// is anything else.
 pub(super) fn read_packed(record: &[u8]) -> Option<RequestMessage<'_>> {
-    schema::single_object_fingerprint(record).filter(|fingerprint| is_ours(*fingerprint))?;
+    schema::single_object_fingerprint(record).filter(|fingerprint| schema::is_of_request(*fingerprint))?;
     let cursor = Cursor::new(record, schema::SINGLE_OBJECT_HEADER);
     read_fields(cursor, read_packed_ids, read_packed_ids).ok()
 }

@@ -10,6 +10,7 @@
 //! Confluent's are read in `confluentinc/schema-registry` (`io.confluent.kafka.serializers.schema.id.SchemaId`),
 //! Glue's in `awslabs/aws-glue-schema-registry` (`AWSSchemaRegistryConstants`).
 
+use super::schema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -89,6 +90,14 @@ pub fn uuid(id: u128) -> String {
 /// The header in which a producer may name the schema of a record's value.
 pub const SCHEMA_HEADER: &str = "__value_schema_id";
 
+/// Whether a value says what it is written in, whatever a header says: JSON does, and so does the request event's own
+/// schema in single-object encoding. No other content of ours begins as they do.
+#[inline]
+pub fn names_own_schema(value: &[u8]) -> bool {
+    schema::single_object_fingerprint(value).is_some_and(schema::is_of_request)
+        || value.trim_ascii_start().first() == Some(&b'{')
+}
+
 /// A record's value, with the header that may name its schema.
 #[derive(Clone, Copy)]
 pub struct Payload<'a> {
@@ -118,13 +127,12 @@ pub(super) enum Frame {
 }
 
 impl Frame {
-    /// What stands around this payload's content. JSON is JSON, whatever its header says: no other content of ours
-    /// begins as it does.
+    /// What stands around this payload's content.
     #[inline]
     pub(super) fn of(payload: Payload<'_>) -> Self {
         let Payload { bytes, schema_header } = payload;
         if let Some(schema) = schema_header.and_then(SchemaRef::of_header)
-            && bytes.trim_ascii_start().first() != Some(&b'{')
+            && !names_own_schema(bytes)
         {
             return Self::Registered { schema, start: 0 };
         }

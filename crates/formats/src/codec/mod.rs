@@ -33,7 +33,7 @@ pub use estimate::{
     pool_partition,
 };
 pub use estimate_error::EstimateError;
-pub use frame::{Payload, SCHEMA_HEADER, SchemaId, SchemaRef, uuid};
+pub use frame::{Payload, SCHEMA_HEADER, SchemaId, SchemaRef, names_own_schema, uuid};
 pub use limits::{DecodeLimits, check_page_count};
 pub use message::{Decoded, RequestMessage};
 pub use raw::{RawPrompt, RawRequest, encode_raw_request, read_raw_request};

@@ -106,6 +106,12 @@ pub(super) fn single_object_fingerprint(record: &[u8]) -> Option<[u8; 8]> {
     record.strip_prefix(&SINGLE_OBJECT_MARKER)?.first_chunk::<8>().copied()
 }
 
+/// Whether a fingerprint in single-object encoding is that of the request event's schema.
+#[inline]
+pub(super) fn is_of_request(fingerprint: [u8; 8]) -> bool {
+    matches!(fingerprint, REQUEST_EVENT_V1 | REQUEST_EVENT_V1_RUST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

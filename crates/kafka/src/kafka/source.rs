@@ -13,7 +13,7 @@ use super::lookup::RecordLookup;
 use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId};
 use super::offsets::{NotedOffset, committed, list, log_range, next_offset, noted};
 use super::unreadable::find;
-use kvset_formats::codec::{SCHEMA_HEADER, SourceRecord};
+use kvset_formats::codec::{SCHEMA_HEADER, SourceRecord, names_own_schema};
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::publish::{FailureKind, KafkaFailure};
@@ -38,8 +38,12 @@ const LEAVE: Duration = Duration::from_secs(1);
 pub struct Record<'c>(BorrowedMessage<'c>);
 
 impl Record<'_> {
-    /// The header that names the schema of the value. Of several the last one holds, as for the clients that write it.
+    /// The header that names the schema of the value, where that does not name its own: headers lie behind the value,
+    /// far from where reading it begins. Of several the last one holds, as for the clients that write it.
     fn schema_header(&self) -> Option<&[u8]> {
+        if self.0.payload().is_some_and(names_own_schema) {
+            return None;
+        }
         let headers = self.0.headers()?.iter();
         headers.filter(|header| header.key == SCHEMA_HEADER).last()?.value
     }
