@@ -9,9 +9,10 @@
 //! sgl-project/sglang (`python/sglang/srt/entrypoints/openai/serving_base.py`, `_compute_extra_key`: salt and key are
 //! joined) and BerriAI/litellm (`litellm/types/utils.py`, `StandardLoggingPayload`: `model_id` names the deployment).
 
+use crate::any_value::{Any, Scalar, TakeValue, pass_items};
 use crate::key::Key;
 use crate::spelling::Spellings;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
@@ -136,10 +137,10 @@ impl NamedParts {
         text: &mut String,
     ) -> Result<(), A::Error> {
         let parts = &mut self.values;
-        map.next_value_seed(match SPELLINGS.standard(key) {
+        map.next_value_seed(Any(match SPELLINGS.standard(key) {
             BODY => NestedValue { parts, is_within: true, text, level: 0, open: ALL },
             key => NestedValue { parts, is_within: false, text, level: 1, open: below(ALL, 0, key) },
-        })
+        }))
     }
 
     /// Takes what another JSON object says, which holds where this one says nothing.
@@ -147,7 +148,7 @@ impl NamedParts {
         let mut deserializer = serde_json::Deserializer::from_slice(json);
         let below = NestedValue { parts: &mut self.values, is_within: true, text, level: 0, open: ALL };
         // What is no JSON says so where its prompt is read.
-        drop(below.deserialize(&mut deserializer));
+        drop(Any(below).deserialize(&mut deserializer));
     }
 
     /// Takes a value that was found by the name of its place.
@@ -222,55 +223,21 @@ impl NestedValue<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for NestedValue<'_> {
-    type Value = ();
+impl<'de> TakeValue<'de> for NestedValue<'_> {
+    type Taken = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for NestedValue<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+    fn scalar<E: Error>(self, scalar: Scalar<'_>) -> Result<(), E> {
+        if !matches!(scalar, Scalar::Null | Scalar::Flag(_)) {
+            self.value(format_args!("{scalar}"));
+        }
         Ok(())
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.value(format_args!("{number}"));
-        Ok(())
+    fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        pass_items(&mut list)
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.value(format_args!("{number}"));
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
-        self.value(format_args!("{number}"));
-        Ok(())
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<(), E> {
-        self.value(format_args!("{name}"));
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
-        while array.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+    fn object<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { parts, is_within, text, level, open } = self;
         while let Some(Key(key)) = map.next_key()? {
             match below(open, level, SPELLINGS.standard(&key)) {
@@ -278,7 +245,7 @@ impl<'de> Visitor<'de> for NestedValue<'_> {
                     map.next_value::<IgnoredAny>()?;
                 }
                 open => {
-                    map.next_value_seed(NestedValue { parts, is_within, text, level: level + 1, open })?
+                    map.next_value_seed(Any(NestedValue { parts, is_within, text, level: level + 1, open }))?;
                 }
             }
         }
@@ -346,12 +313,12 @@ mod tests {
         let mut text = String::new();
         let mut map = serde_json::Deserializer::from_str(json);
         struct Read<'a>(&'a mut NamedParts, &'a mut String);
-        impl<'de> Visitor<'de> for Read<'_> {
-            type Value = ();
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
+        impl<'de> TakeValue<'de> for Read<'_> {
+            type Taken = ();
+            fn scalar<E: Error>(self, _: Scalar<'_>) -> Result<(), E> {
+                Err(E::custom("no object"))
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            fn object<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
                 while let Some(Key(key)) = map.next_key()? {
                     self.0.read(&key, &mut map, self.1)?;
                 }
@@ -359,7 +326,7 @@ mod tests {
             }
         }
         let mut parts = NamedParts::default();
-        map.deserialize_map(Read(&mut parts, &mut text)).expect("an object");
+        Any(Read(&mut parts, &mut text)).deserialize(&mut map).expect("an object");
         let found = parts.identity(&text);
         assert_eq!((found.model, found.scope.as_deref()), (Some("outer"), Some("a")));
     }

@@ -8,6 +8,7 @@
 )]
 
 pub mod almost_json;
+pub mod any_value;
 pub mod census;
 pub mod codec;
 pub mod identity;

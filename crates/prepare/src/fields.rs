@@ -1,11 +1,12 @@
 //! One pass over a JSON record: the fields that templates name, the kind of prompt, the token ids.
 
 use super::tokens::{RecordPrompts, TokenArray};
+use kvset_formats::any_value::{Any, Scalar, TakeValue, pass_items};
 use kvset_formats::codec::{DecodeError, ErrorCode};
 use kvset_formats::key::Key;
 use kvset_formats::record::json::TOKEN_FIELDS;
 use kvset_formats::trace::LoggedAnswer;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 use std::fmt::{self, Write as _};
 
@@ -148,7 +149,7 @@ fn read_at(
     mut walk: Walk<'_>,
 ) -> Result<PromptForms, DecodeError> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let read = Inside { walk: &mut walk, depth, level, open, top: level == 0 }
+    let read = Any(Inside { walk: &mut walk, depth, level, open, top: level == 0 })
         .deserialize(&mut deserializer)
         .and_then(|()| deserializer.end());
     match read {
@@ -225,7 +226,7 @@ impl<'w> Inside<'_, 'w> {
         for chunk in text.lines().filter_map(|line| line.strip_prefix("data:")) {
             if chunk.trim_start().starts_with('{') {
                 let mut deserializer = serde_json::Deserializer::from_str(chunk);
-                let read = self.chunk().deserialize(&mut deserializer);
+                let read = Any(self.chunk()).deserialize(&mut deserializer);
                 read.map_err(|_| E::custom("not a chunk"))?;
             }
         }
@@ -237,7 +238,8 @@ impl<'w> Inside<'_, 'w> {
         let held = &mut self.walk.held;
         match key {
             _ if self.walk.with_tokens && TOKEN_FIELDS.contains(&key) => {
-                let found = map.next_value_seed(TokenArray { prompts: self.walk.prompts, is_item: false })?;
+                let found =
+                    map.next_value_seed(Any(TokenArray { prompts: self.walk.prompts, is_item: false }))?;
                 if found && held.tokens {
                     let detail = "the record holds token ids twice";
                     return Err(self.walk.refuse(DecodeError::new(ErrorCode::Undecodable, detail)));
@@ -247,13 +249,8 @@ impl<'w> Inside<'_, 'w> {
             BODY => {
                 held.body = true;
                 let open = (0..self.walk.paths.len()).collect();
-                map.next_value_seed(Inside {
-                    walk: self.walk,
-                    depth: ValueDepth::Body,
-                    level: 0,
-                    open,
-                    top: false,
-                })?;
+                let (walk, depth) = (&mut *self.walk, ValueDepth::Body);
+                map.next_value_seed(Any(Inside { walk, depth, level: 0, open, top: false }))?;
             }
             "messages" | "prompt" | "input" => {
                 held.body = true;
@@ -269,58 +266,27 @@ impl<'w> Inside<'_, 'w> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Inside<'_, '_> {
-    type Value = ();
+impl<'de> TakeValue<'de> for Inside<'_, '_> {
+    type Taken = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Inside<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.top { "an object" } else { "a value" })
-    }
-
-    fn visit_bool<E: Error>(self, flag: bool) -> Result<(), E> {
-        self.value(format_args!("{flag}"))
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
-        self.value(format_args!("{number}"))
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
-        self.value(format_args!("{number}"))
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
-        self.value(format_args!("{number}"))
-    }
-
-    fn visit_str<E: Error>(mut self, text: &str) -> Result<(), E> {
-        if self.is_streamed() {
-            self.stream(text)?;
+    fn scalar<E: Error>(mut self, scalar: Scalar<'_>) -> Result<(), E> {
+        match &scalar {
+            Scalar::Null => return Ok(()),
+            Scalar::Text(text) if self.is_streamed() => self.stream(text)?,
+            _ => {}
         }
-        self.value(format_args!("{text}"))
+        self.value(format_args!("{scalar}"))
     }
 
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut array: A) -> Result<(), A::Error> {
+    fn list<A: SeqAccess<'de>>(mut self, mut array: A) -> Result<(), A::Error> {
         if self.is_streamed() {
-            while array.next_element_seed(self.chunk())?.is_some() {}
+            while array.next_element_seed(Any(self.chunk()))?.is_some() {}
             return Ok(());
         }
-        while array.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(())
+        pass_items(&mut array)
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+    fn object<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some(Key(key)) = map.next_key()? {
             if self.top && self.top_field(&key, &mut map)? {
                 continue;
@@ -338,7 +304,7 @@ impl<'de> Visitor<'de> for Inside<'_, '_> {
                 if !open.is_empty() {
                     let mut value = serde_json::Deserializer::from_str(value.get());
                     let inside = Inside { walk, depth, level: level + 1, open, top: false };
-                    inside.deserialize(&mut value).map_err(A::Error::custom)?;
+                    Any(inside).deserialize(&mut value).map_err(A::Error::custom)?;
                 }
                 continue;
             }
@@ -346,7 +312,7 @@ impl<'de> Visitor<'de> for Inside<'_, '_> {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            map.next_value_seed(Inside { walk, depth, level: level + 1, open, top: false })?;
+            map.next_value_seed(Any(Inside { walk, depth, level: level + 1, open, top: false }))?;
         }
         Ok(())
     }

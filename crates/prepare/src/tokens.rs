@@ -1,8 +1,8 @@
 //! Token ids of one prompt or several.
 
+use kvset_formats::any_value::{Any, Scalar, TakeValue, wrong_kind};
 use kvset_formats::record::numbers::{TokenId, WholeNumber};
-use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Unexpected, Visitor};
-use std::fmt;
+use serde::de::{DeserializeSeed, Error, SeqAccess};
 
 /// The prompts of a record, in memory reused from record to record. `Debug` is left out: token ids must
 /// reach no log.
@@ -63,51 +63,26 @@ impl TokenArray<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for TokenArray<'_> {
-    type Value = bool;
+impl<'de> TakeValue<'de> for TokenArray<'_> {
+    type Taken = bool;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for TokenArray<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("token ids, or arrays of them")
-    }
-
-    fn visit_u64<E: Error>(self, token: u64) -> Result<bool, E> {
-        if self.is_item { self.token(WholeNumber(Ok(Some(token.into())))) } else { Ok(false) }
-    }
-
-    fn visit_i64<E: Error>(self, token: i64) -> Result<bool, E> {
-        self.token(WholeNumber(Ok(Some(token.into()))))
-    }
-
-    fn visit_f64<E: Error>(self, token: f64) -> Result<bool, E> {
-        if self.is_item { self.token(WholeNumber::of_float(token)) } else { Ok(false) }
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<bool, E> {
-        if self.is_item { Err(E::invalid_type(Unexpected::Unit, &self)) } else { Ok(false) }
-    }
-
-    /// A token in quotes; or a list of which a database has made a text, while another text says nothing here.
-    fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
-        if self.is_item {
-            return self.token(WholeNumber::of_text(text));
+    fn scalar<E: Error>(self, scalar: Scalar<'_>) -> Result<bool, E> {
+        match scalar {
+            Scalar::Flag(_) => Err(wrong_kind()),
+            Scalar::Null if self.is_item => Err(wrong_kind()),
+            Scalar::Signed(_) => self.token(WholeNumber::of_scalar(&scalar)),
+            _ if self.is_item => self.token(WholeNumber::of_scalar(&scalar)),
+            // A list of which a database has made a text; any other text says nothing here.
+            Scalar::Text(text) if text.trim_start().starts_with('[') => {
+                let mut list = serde_json::Deserializer::from_str(&text);
+                let read = Any(self).deserialize(&mut list).and_then(|read| list.end().map(|()| read));
+                read.map_err(|_| E::custom("no list of token ids"))
+            }
+            _ => Ok(false),
         }
-        if !text.trim_start().starts_with('[') {
-            return Ok(false);
-        }
-        let mut list = serde_json::Deserializer::from_str(text);
-        let read = self.deserialize(&mut list).and_then(|read| list.end().map(|()| read));
-        read.map_err(|_| E::custom("no list of token ids"))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
+    fn list<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
         let (mut lone, mut lists) = (false, false);
         if self.is_item {
             while let Some(TokenId(token)) = array.next_element()? {
@@ -115,7 +90,7 @@ impl<'de> Visitor<'de> for TokenArray<'_> {
             }
         } else {
             while let Some(is_list) =
-                array.next_element_seed(TokenArray { prompts: self.prompts, is_item: true })?
+                array.next_element_seed(Any(TokenArray { prompts: self.prompts, is_item: true }))?
             {
                 (lone, lists) = (lone | !is_list, lists | is_list);
                 if lone && lists {
@@ -136,7 +111,7 @@ mod tests {
 
     fn read(json: &str) -> Option<Vec<Vec<u32>>> {
         let mut prompts = RecordPrompts::default();
-        let read = TokenArray { prompts: &mut prompts, is_item: false }
+        let read = Any(TokenArray { prompts: &mut prompts, is_item: false })
             .deserialize(&mut serde_json::Deserializer::from_str(json));
         read.ok().filter(|found| *found).map(|_| prompts.iter().map(<[u32]>::to_vec).collect())
     }

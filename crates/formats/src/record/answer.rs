@@ -13,13 +13,13 @@ use super::json::{Fields, Object, ParseTrouble, ignore, read_length, read_line};
 use super::numbers;
 use super::outcome::LoggedOutcome;
 use super::stated_time::{DURATION, StatedTime};
+use crate::any_value::{Any, Scalar, TakeValue};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::time::{NumberUnit, Numbers};
 use kvset_core::request::event::CachedTokens;
 use serde::de::value::MapDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use std::fmt;
 use std::time::Duration;
 
 /// Fields of a response that have what was generated, or end it: of chat completions and completions, of Anthropic's
@@ -185,13 +185,13 @@ impl LoggedAnswer {
     fn read_text(&mut self, text: &str) {
         if text.trim_start().starts_with(['{', '[']) {
             // Whether the text is JSON to its end does not matter.
-            drop(read_line(text.as_bytes(), Response(self)));
+            drop(read_line(text.as_bytes(), Any(Response(self))));
             return;
         }
         for chunk in text.lines().filter_map(|line| line.strip_prefix("data:")) {
             // A line that is no JSON, such as the `[DONE]` at the end, says nothing of usage.
             if chunk.trim_start().starts_with('{') && self.trouble.fault.is_none() {
-                drop(read_line(chunk.as_bytes(), Response(self)));
+                drop(read_line(chunk.as_bytes(), Any(Response(self))));
             }
         }
     }
@@ -318,7 +318,7 @@ impl LoggedAnswer {
     /// Reads a usage, or what leads to one.
     fn below<'de, A: MapAccess<'de>>(&mut self, in_usage: bool, map: &mut A) -> Result<(), A::Error> {
         let outside = std::mem::replace(&mut self.in_usage, in_usage);
-        let read = map.next_value_seed(Response(self));
+        let read = map.next_value_seed(Any(Response(self)));
         self.in_usage = outside;
         read
     }
@@ -377,53 +377,22 @@ impl<'de> Fields<'de> for LoggedAnswer {
 /// as it was sent. Whatever else stands there, such as the text of a message, says nothing of usage.
 struct Response<'a>(&'a mut LoggedAnswer);
 
-impl<'de> DeserializeSeed<'de> for Response<'_> {
-    type Value = ();
+impl<'de> TakeValue<'de> for Response<'_> {
+    type Taken = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Response<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a response, its chunks, or its stream")
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
-        Object(self.0).visit_map(map)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut chunks: A) -> Result<(), A::Error> {
-        while chunks.next_element_seed(Response(&mut *self.0))?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        self.0.read_text(text);
+    fn scalar<E: Error>(self, scalar: Scalar<'_>) -> Result<(), E> {
+        let Scalar::Text(text) = scalar else { return Ok(()) };
+        self.0.read_text(&text);
         if self.0.trouble.fault.is_some() { Err(E::custom("refused")) } else { Ok(()) }
+    }
+
+    fn object<A: MapAccess<'de>>(self, object: A) -> Result<(), A::Error> {
+        Object(self.0).visit_map(object)
+    }
+
+    fn list<A: SeqAccess<'de>>(self, mut chunks: A) -> Result<(), A::Error> {
+        while chunks.next_element_seed(Any(Response(&mut *self.0)))?.is_some() {}
+        Ok(())
     }
 }
 

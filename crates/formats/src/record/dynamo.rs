@@ -4,6 +4,7 @@ use super::fault::RowFault;
 use super::id_scope::IdScope;
 use super::json::{Fields, Ids, Name, Object, ParseTrouble, ignore, read_length, read_line, read_time};
 use super::row::{Draft, RowBatch};
+use crate::any_value::Any;
 use crate::identity::NamedParts;
 use crate::stated::{PromptForm, StatedPrompts};
 use crate::time::{NumberUnit, Numbers, Time, ms_of};
@@ -139,7 +140,7 @@ impl<'s> DynamoRecord<'s> {
     }
 
     fn name<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<Option<Range<usize>>, A::Error> {
-        map.next_value_seed(Name(&mut self.batch.text))
+        map.next_value_seed(Any(Name(&mut self.batch.text)))
     }
 
     fn event_type<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
@@ -154,7 +155,7 @@ impl<'s> DynamoRecord<'s> {
         if self.ids.is_some() {
             return Err(self.trouble.stop(RowFault::Repeated { field: "input_sequence_hashes" }));
         }
-        let read = map.next_value_seed(Ids(&mut self.batch.ids))?;
+        let read = map.next_value_seed(Any(Ids(&mut self.batch.ids)))?;
         self.ids = Some(self.trouble.number("page ids", read)?);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::fault::RowFault;
 use super::numbers::{NumberFault, PageId, read_count};
+use crate::any_value::{Scalar, TakeValue, wrong_kind};
 use crate::key::Key;
 use crate::spelling::Spellings;
 use crate::time::{NumberUnit, Numbers, Time, WrittenTime};
@@ -103,22 +104,10 @@ impl Ids<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Ids<'_> {
-    type Value = Result<Range<usize>, NumberFault>;
+impl<'de> TakeValue<'de> for Ids<'_> {
+    type Taken = Result<Range<usize>, NumberFault>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Ids<'_> {
-    type Value = Result<Range<usize>, NumberFault>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of page ids")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+    fn list<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Taken, A::Error> {
         let (start, mut fault) = (self.0.len(), None);
         while let Some(PageId(id)) = array.next_element()? {
             match id {
@@ -129,7 +118,8 @@ impl<'de> Visitor<'de> for Ids<'_> {
         Ok(fault.map_or(Ok(start..self.0.len()), Err))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+    fn scalar<E: de::Error>(self, scalar: Scalar<'_>) -> Result<Self::Taken, E> {
+        let Scalar::Text(text) = scalar else { return Err(wrong_kind()) };
         let list = text.trim();
         if list.starts_with('[') {
             let ids: Option<Vec<PageId>> = serde_json::from_str(list).ok();
@@ -144,43 +134,18 @@ impl<'de> Visitor<'de> for Ids<'_> {
 /// filled.
 pub(crate) struct Name<'a>(pub &'a mut String);
 
-impl Name<'_> {
-    fn append(self, name: &str) -> Range<usize> {
+impl<'de> TakeValue<'de> for Name<'_> {
+    type Taken = Option<Range<usize>>;
+
+    fn scalar<E: de::Error>(self, scalar: Scalar<'_>) -> Result<Self::Taken, E> {
         let start = self.0.len();
-        self.0.push_str(name);
-        start..self.0.len()
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = Option<Range<usize>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Name<'_> {
-    type Value = Option<Range<usize>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string or an integer")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(Some(self.append(name)))
-    }
-
-    fn visit_u64<E>(self, name: u64) -> Result<Self::Value, E> {
-        Ok(Some(self.append(&name.to_string())))
-    }
-
-    fn visit_i64<E>(self, name: i64) -> Result<Self::Value, E> {
-        Ok(Some(self.append(&name.to_string())))
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
+        match scalar {
+            Scalar::Null => return Ok(None),
+            Scalar::Flag(_) | Scalar::Float(_) => return Err(wrong_kind()),
+            Scalar::Text(name) => self.0.push_str(&name),
+            number => self.0.push_str(&number.to_string()),
+        }
+        Ok(Some(start..self.0.len()))
     }
 }
 

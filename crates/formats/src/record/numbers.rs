@@ -4,7 +4,8 @@
 //! are
 //! 8. What says no whole number is refused by its form, and nothing is rounded.
 
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use crate::any_value::{Any, Scalar, TakeValue, pass_items, pass_members};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess};
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -65,6 +66,18 @@ impl WholeNumber {
         number.map_or(Self(Err(NumberFault::Text)), Self::of_float)
     }
 
+    /// Reads a value of any kind.
+    pub fn of_scalar(scalar: &Scalar<'_>) -> Self {
+        match scalar {
+            Scalar::Null => Self(Ok(None)),
+            Scalar::Flag(_) => Self(Err(NumberFault::Type)),
+            Scalar::Unsigned(number) => Self(Ok(Some((*number).into()))),
+            Scalar::Signed(number) => Self(Ok(Some((*number).into()))),
+            Scalar::Float(number) => Self::of_float(*number),
+            Scalar::Text(text) => Self::of_text(text),
+        }
+    }
+
     /// A float is a whole number where it is one, and so small that it stands for no other.
     pub fn of_float(number: f64) -> Self {
         Self(match number {
@@ -94,51 +107,29 @@ pub fn count(text: &str) -> Result<Option<u64>, NumberFault> {
 
 impl<'de> Deserialize<'de> for WholeNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WholeVisitor)
+        let read = Any(NumberScalar(|scalar| Self::of_scalar(&scalar).0)).deserialize(deserializer)?;
+        Ok(Self(read))
     }
 }
 
-struct WholeVisitor;
+/// Reads a number of a value that holds no others; of a list or an object there is none.
+struct NumberScalar<F>(F);
 
-impl<'de> Visitor<'de> for WholeVisitor {
-    type Value = WholeNumber;
+impl<'de, T, F: FnOnce(Scalar<'de>) -> Result<T, NumberFault>> TakeValue<'de> for NumberScalar<F> {
+    type Taken = Result<T, NumberFault>;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
+    fn scalar<E: de::Error>(self, scalar: Scalar<'de>) -> Result<Self::Taken, E> {
+        Ok((self.0)(scalar))
     }
 
-    fn visit_unit<E>(self) -> Result<WholeNumber, E> {
-        Ok(WholeNumber(Ok(None)))
+    fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Taken, A::Error> {
+        pass_items(&mut list)?;
+        Ok(Err(NumberFault::Type))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<WholeNumber, E> {
-        Ok(WholeNumber(Err(NumberFault::Type)))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<WholeNumber, E> {
-        Ok(WholeNumber(Ok(Some(number.into()))))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<WholeNumber, E> {
-        Ok(WholeNumber(Ok(Some(number.into()))))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<WholeNumber, E> {
-        Ok(WholeNumber::of_float(number))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<WholeNumber, E> {
-        Ok(WholeNumber::of_text(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<WholeNumber, A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(WholeNumber(Err(NumberFault::Type)))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<WholeNumber, A::Error> {
-        while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(WholeNumber(Err(NumberFault::Type)))
+    fn object<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Taken, A::Error> {
+        pass_members(&mut object)?;
+        Ok(Err(NumberFault::Type))
     }
 }
 
@@ -197,48 +188,14 @@ impl PageId {
 
 impl<'de> Deserialize<'de> for PageId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PageIdVisitor;
-        impl<'de> Visitor<'de> for PageIdVisitor {
-            type Value = PageId;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a page id")
-            }
-
-            fn visit_u64<E>(self, id: u64) -> Result<PageId, E> {
-                Ok(PageId(Ok(id)))
-            }
-
-            fn visit_i64<E>(self, id: i64) -> Result<PageId, E> {
-                Ok(PageId(Ok(id.cast_unsigned())))
-            }
-
-            fn visit_f64<E>(self, id: f64) -> Result<PageId, E> {
-                let whole = WholeNumber::of_float(id).0;
-                Ok(PageId(whole.map(|id| id.unwrap_or_default() as i64 as u64)))
-            }
-
-            fn visit_str<E>(self, id: &str) -> Result<PageId, E> {
-                Ok(PageId::of_text(id))
-            }
-
-            fn visit_unit<E>(self) -> Result<PageId, E> {
-                Ok(PageId(Err(NumberFault::Type)))
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<PageId, E> {
-                Ok(PageId(Err(NumberFault::Type)))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<PageId, A::Error> {
-                WholeVisitor.visit_seq(list).map(|_| PageId(Err(NumberFault::Type)))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<PageId, A::Error> {
-                WholeVisitor.visit_map(object).map(|_| PageId(Err(NumberFault::Type)))
-            }
-        }
-        deserializer.deserialize_any(PageIdVisitor)
+        let id = |scalar: Scalar<'_>| match scalar {
+            Scalar::Unsigned(id) => Ok(id),
+            Scalar::Signed(id) => Ok(id.cast_unsigned()),
+            Scalar::Float(id) => WholeNumber::of_float(id).0.map(|id| id.unwrap_or_default() as i64 as u64),
+            Scalar::Text(id) => Self::of_text(&id).0,
+            Scalar::Null | Scalar::Flag(_) => Err(NumberFault::Type),
+        };
+        Any(NumberScalar(id)).deserialize(deserializer).map(Self)
     }
 }
 

@@ -2,14 +2,14 @@
 //! programs have of writing it.
 
 use super::{Moment, NumberUnit, Numbers, Time, TimeBase, TimeFault, TimeForm, TimeNumber, time_of_number};
+use crate::any_value::{Any, Scalar, TakeValue, wrong_kind};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::{Pieces, PiecesOffset};
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::Offset;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess};
 use std::borrow::Cow;
-use std::fmt;
 use std::time::Duration;
 
 /// A time, or a length of time, as it is written.
@@ -170,36 +170,27 @@ fn other_date(text: &str) -> Option<Result<Dated, TimeFault>> {
 
 impl<'de> Deserialize<'de> for WrittenTime<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct WrittenVisitor;
-        impl<'de> Visitor<'de> for WrittenVisitor {
-            type Value = WrittenTime<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, or a date and time")
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<WrittenTime<'de>, E> {
-                Ok(WrittenTime::Number(TimeNumber::Whole(value)))
-            }
-            fn visit_i64<E>(self, _: i64) -> Result<WrittenTime<'de>, E> {
-                Ok(WrittenTime::Negative)
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<WrittenTime<'de>, E> {
-                Ok(if value < 0.0 {
-                    WrittenTime::Negative
-                } else {
-                    WrittenTime::Number(TimeNumber::Fraction(value))
-                })
-            }
-            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<WrittenTime<'de>, E> {
-                Ok(WrittenTime::of_text(text))
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<WrittenTime<'de>, E> {
-                Ok(WrittenTime::of_text(text.to_owned()))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WrittenTime<'de>, A::Error> {
-                of_object(map)
-            }
+        Any(TakeWritten).deserialize(deserializer)
+    }
+}
+
+struct TakeWritten;
+
+impl<'de> TakeValue<'de> for TakeWritten {
+    type Taken = WrittenTime<'de>;
+
+    fn scalar<E: de::Error>(self, scalar: Scalar<'de>) -> Result<WrittenTime<'de>, E> {
+        match scalar {
+            Scalar::Unsigned(value) => Ok(WrittenTime::Number(TimeNumber::Whole(value))),
+            Scalar::Float(value) if value >= 0.0 => Ok(WrittenTime::Number(TimeNumber::Fraction(value))),
+            Scalar::Signed(_) | Scalar::Float(_) => Ok(WrittenTime::Negative),
+            Scalar::Text(text) => Ok(WrittenTime::of_text(text)),
+            Scalar::Null | Scalar::Flag(_) => Err(wrong_kind()),
         }
-        deserializer.deserialize_any(WrittenVisitor)
+    }
+
+    fn object<A: MapAccess<'de>>(self, object: A) -> Result<WrittenTime<'de>, A::Error> {
+        of_object(object)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The object that mooncake, qwen and weka rows share: a request, or a holder of nested requests.
 
 use super::id_arrays::ArrayPlaceholder;
+use crate::any_value::{Any, Scalar, TakeValue, wrong_kind};
 use crate::identity::NamedParts;
 use crate::record::answer::LoggedAnswer;
 use crate::record::fault::RowFault;
@@ -13,9 +14,8 @@ use crate::time::{Moment, NumberUnit, Numbers, Time, ms_of};
 use hashbrown::HashMap;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
-use std::fmt;
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -220,7 +220,7 @@ impl<'a, 's> EntryReader<'a, 's> {
     /// Reads the value of the field that scopes ids; it may be the session's name too.
     fn scope_field<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         self.sink.trouble.field = "--id-scope field";
-        let name = map.next_value_seed(Name(&mut self.sink.batch.text))?;
+        let name = map.next_value_seed(Any(Name(&mut self.sink.batch.text)))?;
         self.found.scope_name = name.clone();
         match key {
             "id" => self.found.id = name,
@@ -241,7 +241,7 @@ impl<'a, 's> EntryReader<'a, 's> {
         self.found.ids = Some(match self.sink.taken {
             Some(arrays) => map.next_value_seed(ArrayPlaceholder(arrays))?,
             None => {
-                let read = map.next_value_seed(Ids(&mut self.sink.batch.ids))?;
+                let read = map.next_value_seed(Any(Ids(&mut self.sink.batch.ids)))?;
                 self.sink.trouble.number("page ids", read)?
             }
         });
@@ -253,7 +253,7 @@ impl<'a, 's> EntryReader<'a, 's> {
             return Err(self.sink.trouble.stop(RowFault::Repeated { field: "requests" }));
         }
         let start = self.sink.batch.drafts.len();
-        map.next_value_seed(Nested { sink: self.sink })?;
+        map.next_value_seed(Any(Nested { sink: self.sink }))?;
         self.found.nested = Some(start..self.sink.batch.drafts.len());
         Ok(())
     }
@@ -268,7 +268,7 @@ impl<'a, 's> EntryReader<'a, 's> {
 
     fn declared<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
         let start = self.sink.batch.text.len();
-        let declared = map.next_value_seed(Name(&mut self.sink.batch.text))?;
+        let declared = map.next_value_seed(Any(Name(&mut self.sink.batch.text)))?;
         self.found.declared = match declared.map(|name| &self.sink.batch.text[name]) {
             Some("local") => DeclaredScope::Session,
             Some("global") | None => DeclaredScope::Global,
@@ -297,8 +297,8 @@ impl EntryReader<'_, '_> {
             "hash_ids" | "chunk_hashes" | "block_hashes" | "prefix_hashes" => self.page_ids(map)?,
             "ids_chained" => self.found.ids_chained = map.next_value::<Option<bool>>()?.unwrap_or(false),
             "requests" => self.nested(map)?,
-            "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,
-            "id" => self.found.id = map.next_value_seed(Name(&mut self.sink.batch.text))?,
+            "session_id" => self.found.session = map.next_value_seed(Any(Name(&mut self.sink.batch.text)))?,
+            "id" => self.found.id = map.next_value_seed(Any(Name(&mut self.sink.batch.text)))?,
             "cached_tokens" => self.found.cached_tokens = self.sink.trouble.count(map)?,
             "request_id" => self.request_id(map)?,
             _ => ignore(map)?,
@@ -336,7 +336,7 @@ impl<'de> Fields<'de> for EntryReader<'_, '_> {
             }
             FieldReader::Part => self.found.parts.read(name, map, &mut self.sink.batch.text)?,
             FieldReader::Label(label) => {
-                self.found.labels.set(label, map.next_value_seed(Name(&mut self.sink.batch.text))?);
+                self.found.labels.set(label, map.next_value_seed(Any(Name(&mut self.sink.batch.text)))?);
             }
         }
         Ok(())
@@ -348,27 +348,15 @@ struct Nested<'a, 's> {
     sink: &'a mut DraftSink<'s>,
 }
 
-impl<'de> DeserializeSeed<'de> for Nested<'_, '_> {
-    type Value = ();
+impl<'de> TakeValue<'de> for Nested<'_, '_> {
+    type Taken = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Nested<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of requests")
+    fn scalar<E: Error>(self, scalar: Scalar<'_>) -> Result<(), E> {
+        if let Scalar::Null = scalar { Ok(()) } else { Err(wrong_kind()) }
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
-        while array.next_element_seed(EntryReader::new(self.sink))?.is_some() {}
+    fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(EntryReader::new(self.sink))?.is_some() {}
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! What a row says alongside its prompt, whatever that is of: when it came, for whom, and of its answer.
 
+use crate::any_value::Any;
 use crate::identity::NamedParts;
 use crate::record::answer::LoggedAnswer;
 use crate::record::json::{Name, ParseTrouble, ignore, row_name};
@@ -46,7 +47,7 @@ impl RowExtras {
         let ExtrasReading { text, trouble, scope_field, numbers } = reading;
         if scope_field == Some(key) {
             trouble.field = "--id-scope field";
-            self.scope_name = map.next_value_seed(Name(text))?;
+            self.scope_name = map.next_value_seed(Any(Name(text)))?;
             if key == FIELD_SESSION {
                 self.session = self.scope_name.clone();
             }
@@ -62,7 +63,7 @@ impl RowExtras {
         match key {
             FIELD_SESSION => {
                 trouble.field = FIELD_SESSION;
-                self.session = map.next_value_seed(Name(text))?;
+                self.session = map.next_value_seed(Any(Name(text)))?;
             }
             _ if LoggedAnswer::takes(key) => self.answer.read(key, map, trouble)?,
             _ if NamedParts::takes(key) => self.parts.read(key, map, text)?,
@@ -70,7 +71,7 @@ impl RowExtras {
                 let label = Label::of_field(key);
                 trouble.field = label.map_or("", Label::name);
                 match label {
-                    Some(label) => self.labels.set(label, map.next_value_seed(Name(text))?),
+                    Some(label) => self.labels.set(label, map.next_value_seed(Any(Name(text)))?),
                     None => ignore(map)?,
                 }
             }

@@ -11,6 +11,7 @@ use super::extras::{ExtrasReading, RowExtras};
 use super::options::ReadOptions;
 use super::paging::Paging;
 use super::records::{Carried, Decode};
+use crate::any_value::{Any, Scalar, TakeValue, wrong_kind};
 use crate::codec::integers;
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
@@ -20,8 +21,7 @@ use crate::record::row::{DeclaredScope, RowBatch};
 use crate::stated::PromptForm;
 use crate::time::{NumberUnit, Numbers};
 use kvset_core::units::PageSize;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use std::fmt;
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 
 /// Decodes prompts of token ids.
 pub(super) struct TokenIds {
@@ -79,7 +79,8 @@ impl Decode for TokenIds {
             return batch.set_scopes(batch.drafts.len() - 1, &self.id_scope, DeclaredScope::Global);
         }
         prompts.tokens.clear();
-        if let Err(error) = read_line(line, TokenField { prompts: &mut prompts, depth: 0, in_object: false })
+        if let Err(error) =
+            read_line(line, Any(TokenField { prompts: &mut prompts, depth: 0, in_object: false }))
         {
             return Err(prompts.trouble.fault(&error));
         }
@@ -138,42 +139,21 @@ impl TokenField<'_, '_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for TokenField<'_, '_> {
-    type Value = bool;
+impl<'de> TakeValue<'de> for TokenField<'_, '_> {
+    type Taken = bool;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for TokenField<'_, '_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("token ids, or prompts of token ids")
-    }
-
-    fn visit_u64<E: Error>(self, token: u64) -> Result<bool, E> {
-        self.token(WholeNumber(Ok(Some(token.into()))))
-    }
-
-    fn visit_i64<E: Error>(self, token: i64) -> Result<bool, E> {
-        self.token(WholeNumber(Ok(Some(token.into()))))
-    }
-
-    fn visit_f64<E: Error>(self, token: f64) -> Result<bool, E> {
-        self.token(WholeNumber::of_float(token))
-    }
-
-    /// A token in quotes; or a field's list, of which a database has made a text.
-    fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
-        if self.depth > 0 || !text.trim_start().starts_with('[') {
-            return self.token(WholeNumber::of_text(text));
+    fn scalar<E: Error>(self, scalar: Scalar<'_>) -> Result<bool, E> {
+        match scalar {
+            // A field's list, of which a database has made a text; any other text is a token in quotes.
+            Scalar::Text(text) if self.depth == 0 && text.trim_start().starts_with('[') => {
+                read_line(text.as_bytes(), Any(self)).map_err(E::custom)
+            }
+            Scalar::Null | Scalar::Flag(_) => Err(wrong_kind()),
+            number => self.token(WholeNumber::of_scalar(&number)),
         }
-        read_line(text.as_bytes(), self).map_err(E::custom)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
+    fn list<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
         /// A prompt within a batch.
         const MAX_DEPTH: u32 = 2;
         if self.depth == MAX_DEPTH {
@@ -182,7 +162,7 @@ impl<'de> Visitor<'de> for TokenField<'_, '_> {
         let (mut tokens, mut prompts) = (false, false);
         let (depth, in_object) = (self.depth + 1, self.in_object);
         while let Some(has_prompts) =
-            array.next_element_seed(TokenField { prompts: self.prompts, depth, in_object })?
+            array.next_element_seed(Any(TokenField { prompts: self.prompts, depth, in_object }))?
         {
             (tokens, prompts) = (tokens | !has_prompts, prompts | has_prompts);
             if tokens && prompts {
@@ -195,7 +175,7 @@ impl<'de> Visitor<'de> for TokenField<'_, '_> {
         Ok(true)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<bool, A::Error> {
+    fn object<A: MapAccess<'de>>(self, map: A) -> Result<bool, A::Error> {
         if self.in_object {
             return Err(A::Error::custom("a prompt object within another"));
         }
@@ -246,7 +226,7 @@ impl PromptObject<'_, '_> {
             return Err(self.prompts.trouble.stop(RowFault::Repeated { field }));
         }
         self.found = true;
-        map.next_value_seed(TokenField { prompts: self.prompts, depth: 0, in_object: true })?;
+        map.next_value_seed(Any(TokenField { prompts: self.prompts, depth: 0, in_object: true }))?;
         Ok(())
     }
 }

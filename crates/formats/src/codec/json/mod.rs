@@ -6,13 +6,14 @@ use super::avro::IdBuffers;
 use super::error::{DecodeError, ErrorCode};
 use super::limits::{DecodeLimits, invalid_cached_tokens};
 use super::message::RequestMessage;
+use crate::any_value::{Any, Scalar, TakeValue, pass_items, pass_members, wrong_kind};
 use crate::key::Key;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::pages::PageIds;
 use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::error::Category;
 use std::borrow::Cow;
@@ -183,7 +184,7 @@ impl JsonNumber {
 
 impl<'de> Deserialize<'de> for JsonNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NumberVisitor { is_lenient: false })
+        Any(TakeNumber { is_lenient: false }).deserialize(deserializer)
     }
 }
 
@@ -193,56 +194,47 @@ struct Lenient(JsonNumber);
 
 impl<'de> Deserialize<'de> for Lenient {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NumberVisitor { is_lenient: true }).map(Self)
+        Any(TakeNumber { is_lenient: true }).deserialize(deserializer).map(Self)
     }
 }
 
-struct NumberVisitor {
+struct TakeNumber {
     /// Whether what is no number is passed over.
     is_lenient: bool,
 }
 
-impl NumberVisitor {
-    fn other<E: Error>(self, found: Unexpected<'_>) -> Result<JsonNumber, E> {
-        if self.is_lenient { Ok(JsonNumber::Other) } else { Err(E::invalid_type(found, &self)) }
+impl TakeNumber {
+    fn other<E: Error>(self) -> Result<JsonNumber, E> {
+        if self.is_lenient { Ok(JsonNumber::Other) } else { Err(wrong_kind()) }
     }
 }
 
-impl<'de> Visitor<'de> for NumberVisitor {
-    type Value = JsonNumber;
+impl<'de> TakeValue<'de> for TakeNumber {
+    type Taken = JsonNumber;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number")
+    fn scalar<E: Error>(self, scalar: Scalar<'_>) -> Result<JsonNumber, E> {
+        match scalar {
+            Scalar::Signed(value) => Ok(JsonNumber::Signed(value)),
+            Scalar::Unsigned(value) => Ok(JsonNumber::Unsigned(value)),
+            Scalar::Float(_) => Ok(JsonNumber::Other),
+            // Null is what is not there, which is asked before.
+            Scalar::Null => Err(wrong_kind()),
+            Scalar::Flag(_) | Scalar::Text(_) => self.other(),
+        }
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<JsonNumber, E> {
-        Ok(JsonNumber::Signed(value))
+    fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<JsonNumber, A::Error> {
+        if self.is_lenient {
+            pass_items(&mut list)?;
+        }
+        self.other()
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<JsonNumber, E> {
-        Ok(JsonNumber::Unsigned(value))
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<JsonNumber, E> {
-        Ok(JsonNumber::Other)
-    }
-
-    fn visit_bool<E: Error>(self, flag: bool) -> Result<JsonNumber, E> {
-        self.other(Unexpected::Bool(flag))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<JsonNumber, E> {
-        self.other(Unexpected::Str(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<JsonNumber, A::Error> {
-        while self.is_lenient && items.next_element::<IgnoredAny>()?.is_some() {}
-        self.other(Unexpected::Seq)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<JsonNumber, A::Error> {
-        while self.is_lenient && members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        self.other(Unexpected::Map)
+    fn object<A: MapAccess<'de>>(self, mut object: A) -> Result<JsonNumber, A::Error> {
+        if self.is_lenient {
+            pass_members(&mut object)?;
+        }
+        self.other()
     }
 }
 
@@ -270,8 +262,8 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
                 return Err(A::Error::custom("a field is given twice"));
             }
             match member {
-                KnownMember::PageIds => found.page_ids = map.next_value_seed(self.prompt_ids())?,
-                KnownMember::OutputPageIds => drop(map.next_value_seed(self.output_ids())?),
+                KnownMember::PageIds => found.page_ids = map.next_value_seed(Any(self.prompt_ids()))?,
+                KnownMember::OutputPageIds => drop(map.next_value_seed(Any(self.output_ids()))?),
                 member => found.take(member, &mut MapValues(&mut map))?,
             }
         }
@@ -307,26 +299,10 @@ impl IdReader<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for IdReader<'_> {
-    type Value = bool;
+impl<'de> TakeValue<'de> for IdReader<'_> {
+    type Taken = bool;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for IdReader<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of integers, or a base64 string")
-    }
-
-    fn visit_unit<E>(self) -> Result<bool, E> {
-        Ok(false)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
+    fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
         while let Some(number) = items.next_element::<JsonNumber>()? {
             let index = self.buffer.len();
             if let Err(refusal) = self.limits.check_pages(index + 1) {
@@ -341,8 +317,13 @@ impl<'de> Visitor<'de> for IdReader<'_> {
         Ok(true)
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
-        match read_base64(self.field, text, self.limits, self.buffer) {
+    fn scalar<E: Error>(self, scalar: Scalar<'_>) -> Result<bool, E> {
+        let text = match scalar {
+            Scalar::Null => return Ok(false),
+            Scalar::Text(text) => text,
+            _ => return Err(wrong_kind()),
+        };
+        match read_base64(self.field, &text, self.limits, self.buffer) {
             Ok(()) => Ok(true),
             Err(refusal) => Err(self.refuse(refusal)),
         }
