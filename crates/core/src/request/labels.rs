@@ -66,6 +66,11 @@ impl<T> Labels<T> {
         self.0[label as usize] = value;
     }
 
+    /// Where the value of a label is kept.
+    pub const fn place(&mut self, label: Label) -> &mut Option<T> {
+        &mut self.0[label as usize]
+    }
+
     /// Takes a label away.
     pub const fn take(&mut self, label: Label) -> Option<T> {
         self.0[label as usize].take()

@@ -5,12 +5,13 @@
 
 use super::error::{DecodeError, ErrorCode};
 use super::limits::DecodeLimits;
-use super::message::RequestMessage;
+use super::message::{FieldSlot, FieldVisitor, PAGE_IDS, RequestMessage};
 use super::schema;
 use super::wire::{Cursor, put_bytes, put_long};
-use kvset_core::request::labels::{Label, Labels};
+use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::PageIds;
 use std::borrow::Cow;
+use std::convert::Infallible;
 
 /// Buffers for what does not lie in the record as it is read, ids above all; they keep their memory from record to
 /// record.
@@ -20,6 +21,13 @@ pub(super) struct IdBuffers {
     pub(super) output: Vec<u64>,
     /// Labels that are written with escapes.
     pub(super) labels: Labels<String>,
+}
+
+impl IdBuffers {
+    /// The buffer for the ids of this field.
+    pub(super) fn of(&mut self, field: &str) -> &mut Vec<u64> {
+        if field == PAGE_IDS { &mut self.prompt } else { &mut self.output }
+    }
 }
 
 /// Reads a record in single-object encoding, header included.
@@ -50,16 +58,14 @@ pub(super) fn read_datum<'a>(
     buffers: &'a mut IdBuffers,
 ) -> Result<RequestMessage<'a>, DecodeError> {
     let IdBuffers { prompt, output, .. } = buffers;
-    let cursor = Cursor::new(record, begin);
-    read_fields(cursor, |cursor| read_ids(cursor, limits, prompt), |cursor| read_ids(cursor, limits, output))
+    read_fields(Cursor::new(record, begin), Some((limits, [Some(prompt), Some(output)])))
 }
 
 /// Reads a record in single-object encoding whose ids travel packed, which takes no buffers; `None` where it
 /// is anything else.
 pub(super) fn read_packed(record: &[u8]) -> Option<RequestMessage<'_>> {
     schema::single_object_fingerprint(record).filter(|fingerprint| schema::is_of_request(*fingerprint))?;
-    let cursor = Cursor::new(record, schema::SINGLE_OBJECT_HEADER);
-    read_fields(cursor, read_packed_ids, read_packed_ids).ok()
+    read_fields(Cursor::new(record, schema::SINGLE_OBJECT_HEADER), None).ok()
 }
 
 /// Whether a record in single-object encoding has its prompt's ids as a list of longs.
@@ -68,61 +74,59 @@ pub(super) fn lists_ids(record: &[u8]) -> bool {
     cursor.long().and_then(|_event_time| cursor.second_branch()).unwrap_or(false)
 }
 
-/// Reads the fields, with the prompt's and the output's ids as they are requested.
+/// Where ids go that are listed, within these limits: the prompt's and the output's.
+type ListedIds<'l, 'a> = (&'l DecodeLimits, [Option<&'a mut Vec<u64>>; 2]);
+
+/// Reads the fields of a datum, which follow each other in the schema's order.
+struct DatumReader<'l, 'a> {
+    cursor: Cursor<'a>,
+    /// Nothing where ids must be packed.
+    lists: Option<ListedIds<'l, 'a>>,
+}
+
+/// Reads the fields, and ids that are listed into these buffers.
 fn read_fields<'a>(
-    mut cursor: Cursor<'a>,
-    prompt_ids: impl FnOnce(&mut Cursor<'a>) -> Result<PageIds<'a>, DecodeError>,
-    output_ids: impl FnOnce(&mut Cursor<'a>) -> Result<PageIds<'a>, DecodeError>,
+    cursor: Cursor<'a>,
+    lists: Option<ListedIds<'_, 'a>>,
 ) -> Result<RequestMessage<'a>, DecodeError> {
-    // Fields of a record follow each other in the schema's order; so do these initialisers.
-    let message = RequestMessage {
-        event_time: cursor.long()?,
-        page_ids: prompt_ids(&mut cursor)?,
-        pool: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
-        page_size: cursor.nullable(Cursor::int)?,
-        output_page_ids: output_ids(&mut cursor)?,
-        input_tokens: cursor.nullable(Cursor::long)?,
-        output_tokens: cursor.nullable(Cursor::long)?,
-        duration_ms: cursor.nullable(Cursor::long)?,
-        scope: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
-        request_id: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
-        ids_chained: cursor.boolean()?,
-        cached_tokens: cursor.nullable(Cursor::long)?,
-        cached_tokens_left_out: cursor.boolean()?,
-        complete_before: cursor.nullable(Cursor::long)?,
-        labels: labels(&mut cursor)?,
-    };
-    match cursor.remaining() {
+    let (mut message, mut reader) = (RequestMessage::default(), DatumReader { cursor, lists });
+    message.each_field(&mut reader)?;
+    match reader.cursor.remaining() {
         0 => Ok(message),
-        _ => Err(cursor.undecodable("bytes behind the end of the record")),
+        _ => Err(reader.cursor.undecodable("bytes behind the end of the record")),
     }
 }
 
-fn labels<'a>(cursor: &mut Cursor<'a>) -> Result<Labels<&'a str>, DecodeError> {
-    let mut labels = Labels::default();
-    for label in Label::ALL {
-        labels.set(label, cursor.nullable(Cursor::string)?);
+impl<'a> FieldVisitor<'a> for DatumReader<'_, 'a> {
+    type Error = DecodeError;
+
+    #[inline(always)]
+    fn field(&mut self, name: &'static str, slot: FieldSlot<'_, 'a>) -> Result<(), DecodeError> {
+        let cursor = &mut self.cursor;
+        match slot {
+            FieldSlot::Time(time) => *time = cursor.long()?,
+            FieldSlot::Ids(ids) => *ids = self.ids(usize::from(name != PAGE_IDS))?,
+            FieldSlot::Flag(flag) => *flag = cursor.boolean()?,
+            FieldSlot::Long(long) => *long = cursor.nullable(Cursor::long)?,
+            FieldSlot::Int(int) => *int = cursor.nullable(Cursor::int)?,
+            FieldSlot::Text(text) => *text = cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
+            FieldSlot::Label(_, label) => *label = cursor.nullable(Cursor::string)?,
+        }
+        Ok(())
     }
-    Ok(labels)
 }
 
-fn read_ids<'a>(
-    cursor: &mut Cursor<'a>,
-    limits: &DecodeLimits,
-    buffer: &'a mut Vec<u64>,
-) -> Result<PageIds<'a>, DecodeError> {
-    if cursor.second_branch()? {
-        read_id_blocks(cursor, limits, buffer)?;
-        return Ok(PageIds::from_slice(buffer));
+impl<'a> DatumReader<'_, 'a> {
+    /// The ids of the prompt, or of the output.
+    fn ids(&mut self, place: usize) -> Result<PageIds<'a>, DecodeError> {
+        if !self.cursor.second_branch()? {
+            return packed_ids(&mut self.cursor);
+        }
+        let list = self.lists.as_mut().and_then(|(limits, buffers)| Some((*limits, buffers[place].take()?)));
+        let (limits, buffer) = list.ok_or_else(|| self.cursor.undecodable("ids that are not packed"))?;
+        read_id_blocks(&mut self.cursor, limits, buffer)?;
+        Ok(PageIds::from_slice(buffer))
     }
-    packed_ids(cursor)
-}
-
-fn read_packed_ids<'a>(cursor: &mut Cursor<'a>) -> Result<PageIds<'a>, DecodeError> {
-    if cursor.second_branch()? {
-        return Err(cursor.undecodable("ids that are not packed"));
-    }
-    packed_ids(cursor)
 }
 
 fn packed_ids<'a>(cursor: &mut Cursor<'a>) -> Result<PageIds<'a>, DecodeError> {
@@ -160,22 +164,31 @@ pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, ou
 
 /// Appends a message as a bare datum.
 pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
-    put_long(out, message.event_time);
-    put_ids(out, message.page_ids, form);
-    put_nullable(out, message.pool.as_deref(), put_text);
-    put_nullable(out, message.page_size.map(i64::from), put_long);
-    put_ids(out, message.output_page_ids, form);
-    put_nullable(out, message.input_tokens, put_long);
-    put_nullable(out, message.output_tokens, put_long);
-    put_nullable(out, message.duration_ms, put_long);
-    put_nullable(out, message.scope.as_deref(), put_text);
-    put_nullable(out, message.request_id.as_deref(), put_text);
-    out.push(u8::from(message.ids_chained));
-    put_nullable(out, message.cached_tokens, put_long);
-    out.push(u8::from(message.cached_tokens_left_out));
-    put_nullable(out, message.complete_before, put_long);
-    for label in Label::ALL {
-        put_nullable(out, message.labels.get(label).copied(), put_text);
+    let Ok(()) = message.borrowed().each_field(&mut DatumWriter { form, out });
+}
+
+/// Appends the fields of a datum one after another.
+struct DatumWriter<'o> {
+    form: IdForm,
+    out: &'o mut Vec<u8>,
+}
+
+impl<'a> FieldVisitor<'a> for DatumWriter<'_> {
+    type Error = Infallible;
+
+    #[inline(always)]
+    fn field(&mut self, _: &'static str, slot: FieldSlot<'_, 'a>) -> Result<(), Infallible> {
+        let out = &mut *self.out;
+        match slot {
+            FieldSlot::Time(time) => put_long(out, *time),
+            FieldSlot::Ids(ids) => put_ids(out, *ids, self.form),
+            FieldSlot::Flag(flag) => out.push(u8::from(*flag)),
+            FieldSlot::Long(long) => put_nullable(out, *long, put_long),
+            FieldSlot::Int(int) => put_nullable(out, int.map(i64::from), put_long),
+            FieldSlot::Text(text) => put_nullable(out, text.as_deref(), put_text),
+            FieldSlot::Label(_, label) => put_nullable(out, *label, put_text),
+        }
+        Ok(())
     }
 }
 

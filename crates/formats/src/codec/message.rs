@@ -1,7 +1,7 @@
 //! A request event as it travels: the fields of `schemas/request_event.avsc`, borrowed.
 
 use kvset_core::request::event::RequestEvent;
-use kvset_core::request::labels::Labels;
+use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::pages::PageIds;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -72,7 +72,60 @@ pub(crate) fn write_labels<S: Serializer>(labels: &Labels<&str>, serializer: S) 
     serializer.collect_map(labels.iter().map(|(label, name)| (label.name(), name)))
 }
 
+/// The first two fields, which every event has: when its request came, and the page ids of its prompt.
+pub(super) const EVENT_TIME: &str = "event_time";
+pub(super) const PAGE_IDS: &str = "page_ids";
+
+/// What a field of a message holds, by its type in Avro; all but the first three may be null there.
+pub(super) enum FieldSlot<'m, 'a> {
+    Time(&'m mut i64),
+    Ids(&'m mut PageIds<'a>),
+    Flag(&'m mut bool),
+    Long(&'m mut Option<i64>),
+    Int(&'m mut Option<i32>),
+    Text(&'m mut Option<Cow<'a, str>>),
+    /// A text that lies in the record, or in a buffer.
+    Label(Label, &'m mut Option<&'a str>),
+}
+
+/// Goes through the fields of a message.
+pub(super) trait FieldVisitor<'a> {
+    type Error;
+
+    fn field(&mut self, name: &'static str, slot: FieldSlot<'_, 'a>) -> Result<(), Self::Error>;
+}
+
 impl<'a> RequestMessage<'a> {
+    /// Goes through all fields in the order of the schema: the one list that Avro and JSON are read and written by.
+    #[inline]
+    pub(super) fn each_field<V: FieldVisitor<'a>>(&mut self, fields: &mut V) -> Result<(), V::Error> {
+        use FieldSlot::{Flag, Ids, Int, Long, Text, Time};
+        fields.field(EVENT_TIME, Time(&mut self.event_time))?;
+        fields.field(PAGE_IDS, Ids(&mut self.page_ids))?;
+        fields.field("pool", Text(&mut self.pool))?;
+        fields.field("page_size", Int(&mut self.page_size))?;
+        fields.field("output_page_ids", Ids(&mut self.output_page_ids))?;
+        fields.field("input_tokens", Long(&mut self.input_tokens))?;
+        fields.field("output_tokens", Long(&mut self.output_tokens))?;
+        fields.field("duration_ms", Long(&mut self.duration_ms))?;
+        fields.field("scope", Text(&mut self.scope))?;
+        fields.field("request_id", Text(&mut self.request_id))?;
+        fields.field("ids_chained", Flag(&mut self.ids_chained))?;
+        fields.field("cached_tokens", Long(&mut self.cached_tokens))?;
+        fields.field("cached_tokens_left_out", Flag(&mut self.cached_tokens_left_out))?;
+        fields.field("complete_before", Long(&mut self.complete_before))?;
+        Label::ALL.into_iter().try_for_each(|label| {
+            fields.field(label.name(), FieldSlot::Label(label, self.labels.place(label)))
+        })
+    }
+
+    /// The same, with texts that are borrowed.
+    pub(super) fn borrowed(&self) -> RequestMessage<'_> {
+        let [pool, scope, request_id] =
+            [&self.pool, &self.scope, &self.request_id].map(|text| text.as_deref().map(Cow::Borrowed));
+        RequestMessage { pool, scope, request_id, ..*self }
+    }
+
     /// The same, in this pool where the value names none.
     pub(crate) fn or_pool(mut self, name: &'a str) -> Self {
         self.pool.get_or_insert(Cow::Borrowed(name));

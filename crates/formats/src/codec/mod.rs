@@ -14,6 +14,7 @@ mod estimate_error;
 mod frame;
 pub(crate) mod integers;
 mod json;
+mod json_number;
 mod limits;
 pub(crate) mod message;
 mod raw;

@@ -1,11 +1,11 @@
 //! Request events of schemas other than our own: apache-avro resolves them, this takes them over.
 
 use super::error::{DecodeError, ErrorCode};
-use super::message::RequestMessage;
+use super::message::{FieldSlot, FieldVisitor, PAGE_IDS, RequestMessage};
 use apache_avro::Schema;
 use apache_avro::schema::Name;
 use apache_avro::types::Value;
-use kvset_core::request::labels::{Label, Labels};
+use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::PageIds;
 use std::borrow::Cow;
 use std::fmt;
@@ -32,31 +32,12 @@ impl ResolvedEvent {
     /// Takes the fields out of a value resolved to the request event's schema.
     pub(super) fn take(value: Value) -> Option<Self> {
         let Value::Record(fields) = value else { return None };
-        let mut owned = Self::default();
-        let message = &mut owned.message;
-        for (name, value) in fields {
-            let value = if let Value::Union(_, inner) = value { *inner } else { value };
-            match name.as_str() {
-                "event_time" => message.event_time = long(value)??,
-                "page_ids" => owned.page_ids = packed(value)?,
-                "pool" => message.pool = text(value)?.map(Cow::Owned),
-                "page_size" => message.page_size = int(value)?,
-                "output_page_ids" => owned.output_page_ids = packed(value)?,
-                "input_tokens" => message.input_tokens = long(value)?,
-                "output_tokens" => message.output_tokens = long(value)?,
-                "duration_ms" => message.duration_ms = long(value)?,
-                "scope" => message.scope = text(value)?.map(Cow::Owned),
-                "ids_chained" => message.ids_chained = flag(value)?,
-                "cached_tokens" => message.cached_tokens = long(value)?,
-                "cached_tokens_left_out" => message.cached_tokens_left_out = flag(value)?,
-                "complete_before" => message.complete_before = long(value)?,
-                field => {
-                    if let Some(label) = Label::of_field(field) {
-                        owned.labels.set(label, text(value)?);
-                    }
-                }
-            }
-        }
+        let (mut owned, fields) = (Self::default(), fields.into_iter());
+        let Self { message, page_ids, output_page_ids, labels } = &mut owned;
+        let mut taking = ResolvedFields { fields, ids: [page_ids, output_page_ids], labels };
+        message.each_field(&mut taking).ok()?;
+        // What a container names its requests, nobody reads.
+        message.request_id = None;
         Some(owned)
     }
 
@@ -77,33 +58,36 @@ fn page_ids(packed: &[u8]) -> Result<PageIds<'_>, DecodeError> {
     })
 }
 
-// The outer option of these says whether the type is right, the inner one is the field's null.
-
-fn long(value: Value) -> Option<Option<i64>> {
-    match value {
-        Value::Null => Some(None),
-        Value::Long(number) | Value::TimestampMillis(number) => Some(Some(number)),
-        _ => None,
-    }
+/// The fields of a record that was resolved, which stand in the schema's order.
+struct ResolvedFields<'o> {
+    fields: std::vec::IntoIter<(String, Value)>,
+    /// Where the ids of the prompt and of the output go.
+    ids: [&'o mut Vec<u8>; 2],
+    labels: &'o mut Labels<String>,
 }
 
-fn int(value: Value) -> Option<Option<i32>> {
-    match value {
-        Value::Null => Some(None),
-        Value::Int(number) => Some(Some(number)),
-        _ => None,
-    }
-}
+/// The record is not of the schema that it was resolved to.
+struct Unfit;
 
-fn flag(value: Value) -> Option<bool> {
-    if let Value::Boolean(flag) = value { Some(flag) } else { None }
-}
+impl FieldVisitor<'static> for ResolvedFields<'_> {
+    type Error = Unfit;
 
-fn text(value: Value) -> Option<Option<String>> {
-    match value {
-        Value::Null => Some(None),
-        Value::String(text) => Some(Some(text)),
-        _ => None,
+    fn field(&mut self, name: &'static str, slot: FieldSlot<'_, 'static>) -> Result<(), Unfit> {
+        use FieldSlot::{Flag, Ids, Int, Label, Long, Text, Time};
+        let next = self.fields.next().filter(|(next, _)| next == name);
+        let (_, value) = next.ok_or(Unfit)?;
+        match (slot, if let Value::Union(_, inner) = value { *inner } else { value }) {
+            (Ids(_), ids) => *self.ids[usize::from(name != PAGE_IDS)] = packed(ids).ok_or(Unfit)?,
+            (Time(time), Value::Long(ms) | Value::TimestampMillis(ms)) => *time = ms,
+            (Flag(flag), Value::Boolean(is_set)) => *flag = is_set,
+            (Long(long), Value::Long(number) | Value::TimestampMillis(number)) => *long = Some(number),
+            (Int(int), Value::Int(number)) => *int = Some(number),
+            (Text(text), Value::String(said)) => *text = Some(Cow::Owned(said)),
+            (Label(label, _), Value::String(said)) => self.labels.set(label, Some(said)),
+            (Long(_) | Int(_) | Text(_) | Label(..), Value::Null) => {}
+            _ => return Err(Unfit),
+        }
+        Ok(())
     }
 }
 
@@ -113,7 +97,8 @@ fn packed(value: Value) -> Option<Vec<u8>> {
         Value::Array(items) => {
             let mut bytes = Vec::with_capacity(items.len() * 8);
             for item in items {
-                bytes.extend_from_slice(&long(item)??.to_le_bytes());
+                let Value::Long(id) = item else { return None };
+                bytes.extend_from_slice(&id.to_le_bytes());
             }
             Some(bytes)
         }

@@ -4,237 +4,129 @@ mod plain;
 
 use super::avro::IdBuffers;
 use super::error::{DecodeError, ErrorCode};
-use super::limits::{DecodeLimits, invalid_cached_tokens};
-use super::message::RequestMessage;
-use crate::any_value::{Any, Scalar, TakeValue, pass_items, pass_members, wrong_kind};
+use super::json_number::{CACHED_TOKENS, JsonNumber, Lenient, ValueSource};
+use super::limits::DecodeLimits;
+use super::message::{EVENT_TIME, FieldSlot, FieldVisitor, PAGE_IDS, RequestMessage};
+use crate::any_value::{Any, Scalar, TakeValue, wrong_kind};
 use crate::key::Key;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::pages::PageIds;
-use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess};
 use serde_json::error::Category;
 use std::borrow::Cow;
-use std::fmt;
 
-/// A known member of the object.
-#[derive(Clone, Copy)]
-enum KnownMember {
-    EventTime,
-    PageIds,
-    Pool,
-    PageSize,
-    OutputPageIds,
-    InputTokens,
-    OutputTokens,
-    DurationMs,
-    Scope,
-    RequestId,
-    IdsChained,
-    CachedTokens,
-    CachedTokensLeftOut,
-    CompleteBefore,
-    Label(Label),
-    Unknown,
-}
-
-impl KnownMember {
-    fn named(name: &str) -> Self {
-        match name {
-            "event_time" => Self::EventTime,
-            "page_ids" => Self::PageIds,
-            "pool" => Self::Pool,
-            "page_size" => Self::PageSize,
-            "output_page_ids" => Self::OutputPageIds,
-            "input_tokens" => Self::InputTokens,
-            "output_tokens" => Self::OutputTokens,
-            "duration_ms" => Self::DurationMs,
-            "scope" => Self::Scope,
-            "request_id" => Self::RequestId,
-            "ids_chained" => Self::IdsChained,
-            "cached_tokens" => Self::CachedTokens,
-            "cached_tokens_left_out" => Self::CachedTokensLeftOut,
-            "complete_before" => Self::CompleteBefore,
-            _ => Label::of_field(name).map_or(Self::Unknown, Self::Label),
-        }
-    }
-
-    /// Whether this is seen for the first time; what is not read may come again.
-    fn is_first(self, seen: &mut u32) -> bool {
-        let place = match self {
-            Self::EventTime => 0,
-            Self::PageIds => 1,
-            Self::Pool => 2,
-            Self::PageSize => 3,
-            Self::OutputPageIds => 4,
-            Self::InputTokens => 5,
-            Self::OutputTokens => 6,
-            Self::DurationMs => 7,
-            Self::Scope => 8,
-            Self::RequestId => 9,
-            Self::IdsChained => 10,
-            Self::CachedTokens => 11,
-            Self::CachedTokensLeftOut => 12,
-            Self::CompleteBefore => 13,
-            Self::Label(label) => 14 + label as u32,
-            Self::Unknown => return true,
-        };
-        let before = *seen;
-        *seen |= 1 << place;
-        *seen != before
-    }
-}
-
-/// What was found alongside the ids, which go into the buffers.
+/// What was read so far of an object, whose ids go into the buffers.
 #[derive(Debug, Default, PartialEq)]
-struct ScalarFields<'a> {
-    event_time: Option<JsonNumber>,
-    page_ids: bool,
-    pool: Option<Cow<'a, str>>,
-    page_size: Option<JsonNumber>,
-    input_tokens: Option<JsonNumber>,
-    output_tokens: Option<JsonNumber>,
-    duration_ms: Option<JsonNumber>,
-    scope: Option<Cow<'a, str>>,
-    request_id: Option<Cow<'a, str>>,
-    ids_chained: Option<bool>,
-    cached_tokens: Option<Lenient>,
-    cached_tokens_left_out: Option<bool>,
-    complete_before: Option<JsonNumber>,
+struct ReadFields<'a> {
+    /// All but ids and labels.
+    message: RequestMessage<'a>,
     labels: Labels<Cow<'a, str>>,
+    /// The fields that are there, by their places, and those of them that are not null; what is not read may come again.
+    seen: u32,
+    given: u32,
+    /// Of what is refused, the first in the schema's order: where that is, and why.
+    refused: Option<(u32, DecodeError)>,
 }
 
-/// Where values come from, one after the other.
-trait ValueSource<'de> {
-    type Error;
-
-    fn next<T: Deserialize<'de>>(&mut self) -> Result<T, Self::Error>;
-}
-
-/// The values of a map that is read.
-struct MapValues<'m, A>(&'m mut A);
-
-impl<'de, A: MapAccess<'de>> ValueSource<'de> for MapValues<'_, A> {
-    type Error = A::Error;
-
-    fn next<T: Deserialize<'de>>(&mut self) -> Result<T, A::Error> {
-        self.0.next_value()
-    }
-}
-
-impl<'de> ScalarFields<'de> {
-    /// Takes the next value, which is that of this member. Ids are read in other ways.
-    fn take<V: ValueSource<'de>>(&mut self, member: KnownMember, values: &mut V) -> Result<(), V::Error> {
-        match member {
-            KnownMember::EventTime => self.event_time = values.next()?,
-            KnownMember::Pool => self.pool = values.next()?,
-            KnownMember::PageSize => self.page_size = values.next()?,
-            KnownMember::InputTokens => self.input_tokens = values.next()?,
-            KnownMember::OutputTokens => self.output_tokens = values.next()?,
-            KnownMember::DurationMs => self.duration_ms = values.next()?,
-            KnownMember::Scope => self.scope = values.next()?,
-            KnownMember::RequestId => self.request_id = values.next()?,
-            KnownMember::IdsChained => self.ids_chained = values.next()?,
-            KnownMember::CachedTokens => self.cached_tokens = values.next()?,
-            KnownMember::CachedTokensLeftOut => self.cached_tokens_left_out = values.next()?,
-            KnownMember::CompleteBefore => self.complete_before = values.next()?,
-            KnownMember::Label(label) => self.labels.set(label, values.next()?),
-            KnownMember::PageIds | KnownMember::OutputPageIds | KnownMember::Unknown => {
-                values.next::<IgnoredAny>()?;
-            }
+impl<'de> ReadFields<'de> {
+    /// Takes the next value, which is that of the member of this name.
+    fn take<V: ValueSource<'de>>(&mut self, name: &str, values: &mut V) -> Result<(), V::Error> {
+        let Self { message, labels, seen, given, refused } = self;
+        let mut member = Member { name, values, labels, seen, given, refused, place: 0, is_known: false };
+        message.each_field(&mut member)?;
+        match member.is_known {
+            true => Ok(()),
+            false => member.values.next::<IgnoredAny>().map(|_| ()),
         }
-        Ok(())
     }
-}
 
-/// A JSON number, distinguished from other types so that a wrong number gets its own error code.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum JsonNumber {
-    /// Not negative.
-    Unsigned(u64),
-    /// Negative.
-    Signed(i64),
-    /// Fractional, in exponent notation, or wider than 64 bits.
-    Other,
-}
-
-impl JsonNumber {
-    fn whole(self, field: &'static str) -> Result<i64, DecodeError> {
-        let whole = match self {
-            Self::Unsigned(value) => i64::try_from(value).ok(),
-            Self::Signed(value) => Some(value),
-            Self::Other => None,
-        };
-        whole.ok_or_else(|| {
-            DecodeError::new(ErrorCode::InvalidNumber, format!("{field} is no integer of 64 bits signed"))
+    /// The message, once all members were taken.
+    fn finish(self, buffers: &'de mut IdBuffers) -> Result<RequestMessage<'de>, DecodeError> {
+        let required = [(1, PAGE_IDS), (0, EVENT_TIME)];
+        if let Some((_, name)) = required.into_iter().find(|(place, _)| self.given >> place & 1 == 0) {
+            return Err(DecodeError::new(ErrorCode::MissingField, format!("{name} is missing or null")));
+        }
+        if let Some((_, refusal)) = self.refused {
+            return Err(refusal);
+        }
+        let IdBuffers { prompt, output, labels } = buffers;
+        Ok(RequestMessage {
+            page_ids: PageIds::from_slice(prompt),
+            output_page_ids: PageIds::from_slice(output),
+            labels: kept(self.labels, labels),
+            ..self.message
         })
     }
+}
 
-    /// An id is unsigned, or the two's complement that a signed producer writes.
-    fn page_id(self) -> Option<u64> {
-        match self {
-            Self::Unsigned(id) => Some(id),
-            Self::Signed(id) => Some(id as u64),
-            Self::Other => None,
+/// A member on its way into the field of its name.
+struct Member<'m, 'de, V> {
+    name: &'m str,
+    values: &'m mut V,
+    labels: &'m mut Labels<Cow<'de, str>>,
+    seen: &'m mut u32,
+    given: &'m mut u32,
+    refused: &'m mut Option<(u32, DecodeError)>,
+    /// The place of the field that comes next.
+    place: u32,
+    is_known: bool,
+}
+
+impl<'de, V: ValueSource<'de>> Member<'_, 'de, V> {
+    /// Whether the member is the value of a field, which is the next one.
+    fn is(&mut self, field: &str) -> Result<bool, V::Error> {
+        let bit = 1 << self.place;
+        if self.name != field {
+            return Ok(false);
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for JsonNumber {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Any(TakeNumber { is_lenient: false }).deserialize(deserializer)
-    }
-}
-
-/// A number, or anything else, which is then no integer: so that what is no number gets the field's own code.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Lenient(JsonNumber);
-
-impl<'de> Deserialize<'de> for Lenient {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Any(TakeNumber { is_lenient: true }).deserialize(deserializer).map(Self)
-    }
-}
-
-struct TakeNumber {
-    /// Whether what is no number is passed over.
-    is_lenient: bool,
-}
-
-impl TakeNumber {
-    fn other<E: Error>(self) -> Result<JsonNumber, E> {
-        if self.is_lenient { Ok(JsonNumber::Other) } else { Err(wrong_kind()) }
-    }
-}
-
-impl<'de> TakeValue<'de> for TakeNumber {
-    type Taken = JsonNumber;
-
-    fn scalar<E: Error>(self, scalar: Scalar<'_>) -> Result<JsonNumber, E> {
-        match scalar {
-            Scalar::Signed(value) => Ok(JsonNumber::Signed(value)),
-            Scalar::Unsigned(value) => Ok(JsonNumber::Unsigned(value)),
-            Scalar::Float(_) => Ok(JsonNumber::Other),
-            // Null is what is not there, which is asked before.
-            Scalar::Null => Err(wrong_kind()),
-            Scalar::Flag(_) | Scalar::Text(_) => self.other(),
+        if *self.seen & bit != 0 {
+            return Err(V::twice());
         }
+        *self.seen |= bit;
+        self.is_known = true;
+        Ok(true)
     }
 
-    fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<JsonNumber, A::Error> {
-        if self.is_lenient {
-            pass_items(&mut list)?;
+    /// The number of a field; nothing where it is null or refused.
+    fn number<T: TryFrom<i64>>(&mut self, field: &'static str) -> Result<Option<T>, V::Error> {
+        let number: Option<JsonNumber> = match field {
+            CACHED_TOKENS => self.values.next::<Option<Lenient>>()?.map(|Lenient(number)| number),
+            _ => self.values.next()?,
+        };
+        let Some(number) = number else { return Ok(None) };
+        *self.given |= 1 << self.place;
+        let unfit = |_| {
+            let detail = format!("{field} does not fit 32 bits signed");
+            DecodeError::new(ErrorCode::InvalidPageSize, detail)
+        };
+        match number.whole(field).and_then(|number| T::try_from(number).map_err(unfit)) {
+            Ok(number) => return Ok(Some(number)),
+            Err(_) if self.refused.as_ref().is_some_and(|(first, _)| *first < self.place) => {}
+            Err(refusal) => *self.refused = Some((self.place, refusal)),
         }
-        self.other()
+        Ok(None)
     }
+}
 
-    fn object<A: MapAccess<'de>>(self, mut object: A) -> Result<JsonNumber, A::Error> {
-        if self.is_lenient {
-            pass_members(&mut object)?;
+impl<'de, V: ValueSource<'de>> FieldVisitor<'de> for Member<'_, 'de, V> {
+    type Error = V::Error;
+
+    fn field(&mut self, name: &'static str, slot: FieldSlot<'_, 'de>) -> Result<(), V::Error> {
+        if self.is(name)? {
+            match slot {
+                FieldSlot::Ids(_) => *self.given |= u32::from(self.values.ids(name)?) << self.place,
+                FieldSlot::Time(time) => *time = self.number(name)?.unwrap_or_default(),
+                FieldSlot::Long(long) => *long = self.number(name)?,
+                FieldSlot::Int(int) => *int = self.number(name)?,
+                FieldSlot::Flag(flag) => *flag = self.values.next::<Option<bool>>()?.unwrap_or(false),
+                FieldSlot::Text(text) => *text = self.values.next()?,
+                FieldSlot::Label(label, _) => self.labels.set(label, self.values.next()?),
+            }
         }
-        self.other()
+        self.place += 1;
+        Ok(())
     }
 }
 
@@ -246,40 +138,43 @@ struct ObjectReader<'b> {
     refusal: &'b mut Option<DecodeError>,
 }
 
-impl<'de> Visitor<'de> for ObjectReader<'_> {
-    type Value = ScalarFields<'de>;
+impl<'de> TakeValue<'de> for ObjectReader<'_> {
+    type Taken = ReadFields<'de>;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+    fn scalar<E: Error>(self, _: Scalar<'_>) -> Result<ReadFields<'de>, E> {
+        Err(wrong_kind())
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<ScalarFields<'de>, A::Error> {
-        let mut found = ScalarFields::default();
-        let mut seen = 0u32;
+    fn object<A: MapAccess<'de>>(mut self, mut map: A) -> Result<ReadFields<'de>, A::Error> {
+        let mut found = ReadFields::default();
         while let Some(Key(name)) = map.next_key()? {
-            let member = KnownMember::named(&name);
-            if !member.is_first(&mut seen) {
-                return Err(A::Error::custom("a field is given twice"));
-            }
-            match member {
-                KnownMember::PageIds => found.page_ids = map.next_value_seed(Any(self.prompt_ids()))?,
-                KnownMember::OutputPageIds => drop(map.next_value_seed(Any(self.output_ids()))?),
-                member => found.take(member, &mut MapValues(&mut map))?,
-            }
+            found.take(&name, &mut MapValues { map: &mut map, reader: &mut self })?;
         }
         Ok(found)
     }
 }
 
-impl ObjectReader<'_> {
-    fn prompt_ids(&mut self) -> IdReader<'_> {
-        let buffer = &mut self.buffers.prompt;
-        IdReader { field: "page_ids", limits: self.limits, buffer, refusal: self.refusal }
+/// The values of a map that is read.
+struct MapValues<'m, 'b, A> {
+    map: &'m mut A,
+    reader: &'m mut ObjectReader<'b>,
+}
+
+impl<'de, A: MapAccess<'de>> ValueSource<'de> for MapValues<'_, '_, A> {
+    type Error = A::Error;
+
+    fn next<T: Deserialize<'de>>(&mut self) -> Result<T, A::Error> {
+        self.map.next_value()
     }
 
-    fn output_ids(&mut self) -> IdReader<'_> {
-        let buffer = &mut self.buffers.output;
-        IdReader { field: "output_page_ids", limits: self.limits, buffer, refusal: self.refusal }
+    fn ids(&mut self, field: &'static str) -> Result<bool, A::Error> {
+        let ObjectReader { limits, buffers, refusal } = &mut *self.reader;
+        let buffer = buffers.of(field);
+        self.map.next_value_seed(Any(IdReader { field, limits, buffer, refusal }))
+    }
+
+    fn twice() -> A::Error {
+        A::Error::custom("a field is given twice")
     }
 }
 
@@ -363,35 +258,7 @@ pub(super) fn read<'a>(
         Some(found) => found,
         None => read_object(text, limits, buffers)?,
     };
-    if !found.page_ids {
-        return Err(missing("page_ids"));
-    }
-    let whole = |field, number: Option<JsonNumber>| number.map(|n| n.whole(field)).transpose();
-    let page_size = whole("page_size", found.page_size)?
-        .map(i32::try_from)
-        .transpose()
-        .map_err(|_| DecodeError::new(ErrorCode::InvalidPageSize, "page_size does not fit 32 bits signed"))?;
-    let cached_tokens = found.cached_tokens.map(|Lenient(number)| {
-        number.whole("cached_tokens").map_err(|error| invalid_cached_tokens(error.detail().to_owned()))
-    });
-    let IdBuffers { prompt, output, labels } = buffers;
-    Ok(RequestMessage {
-        event_time: whole("event_time", found.event_time)?.ok_or_else(|| missing("event_time"))?,
-        page_ids: PageIds::from_slice(prompt),
-        pool: found.pool,
-        page_size,
-        output_page_ids: PageIds::from_slice(output),
-        input_tokens: whole("input_tokens", found.input_tokens)?,
-        output_tokens: whole("output_tokens", found.output_tokens)?,
-        duration_ms: whole("duration_ms", found.duration_ms)?,
-        scope: found.scope,
-        request_id: found.request_id,
-        ids_chained: found.ids_chained.unwrap_or(false),
-        cached_tokens: cached_tokens.transpose()?,
-        complete_before: whole("complete_before", found.complete_before)?,
-        labels: kept(found.labels, labels),
-        cached_tokens_left_out: found.cached_tokens_left_out.unwrap_or(false),
-    })
+    found.finish(buffers)
 }
 
 /// The labels where they lie, or in the buffer where they are written with escapes.
@@ -412,18 +279,15 @@ fn read_object<'a>(
     text: &'a str,
     limits: &DecodeLimits,
     buffers: &mut IdBuffers,
-) -> Result<ScalarFields<'a>, DecodeError> {
+) -> Result<ReadFields<'a>, DecodeError> {
     buffers.prompt.clear();
     buffers.output.clear();
     let mut refusal = None;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let found = deserializer.deserialize_map(ObjectReader { limits, buffers, refusal: &mut refusal });
+    let reader = Any(ObjectReader { limits, buffers, refusal: &mut refusal });
+    let found = deserializer.deserialize_map(reader);
     let found = found.and_then(|found| deserializer.end().map(|()| found));
     found.map_err(|error| refusal.unwrap_or_else(|| undecodable(&error)))
-}
-
-fn missing(field: &'static str) -> DecodeError {
-    DecodeError::new(ErrorCode::MissingField, format!("{field} is missing or null"))
 }
 
 /// Says where and of which kind, never what: serde_json's own text may quote the payload.

@@ -6,8 +6,9 @@
 
 use super::super::avro::IdBuffers;
 use super::super::integers::{leading_signed_array, skip_space};
+use super::super::json_number::ValueSource;
 use super::super::limits::DecodeLimits;
-use super::{KnownMember, ScalarFields, ValueSource, read_base64};
+use super::{ReadFields, read_base64};
 use serde::Deserialize;
 
 /// Reads one object; nothing if it is not plain.
@@ -15,27 +16,15 @@ pub(super) fn read<'a>(
     text: &'a str,
     limits: &DecodeLimits,
     buffers: &mut IdBuffers,
-) -> Option<ScalarFields<'a>> {
+) -> Option<ReadFields<'a>> {
     buffers.prompt.clear();
     buffers.output.clear();
     let mut rest = skip_space(text.as_bytes()).strip_prefix(b"{")?;
-    let mut found = ScalarFields::default();
-    let mut seen = 0u32;
+    let mut found = ReadFields::default();
     loop {
         let (name, behind) = plain_string(skip_space(rest))?;
-        let member = KnownMember::named(name);
-        if !member.is_first(&mut seen) {
-            return None;
-        }
         rest = skip_space(skip_space(behind).strip_prefix(b":")?);
-        match member {
-            KnownMember::PageIds => {
-                rest = ids("page_ids", rest, limits, &mut buffers.prompt)?;
-                found.page_ids = true;
-            }
-            KnownMember::OutputPageIds => rest = ids("output_page_ids", rest, limits, &mut buffers.output)?,
-            member => found.take(member, &mut PlainValues(&mut rest)).ok()?,
-        }
+        found.take(name, &mut PlainValues { rest: &mut rest, limits, buffers }).ok()?;
         rest = skip_space(rest);
         match rest.split_first()? {
             (b',', behind) => rest = behind,
@@ -54,39 +43,45 @@ fn plain_string(text: &[u8]) -> Option<(&str, &[u8])> {
 }
 
 /// Takes the values that a text begins with off it.
-struct PlainValues<'r, 'a>(&'r mut &'a [u8]);
+struct PlainValues<'r, 'a> {
+    rest: &'r mut &'a [u8],
+    limits: &'r DecodeLimits,
+    buffers: &'r mut IdBuffers,
+}
 
 impl<'a> ValueSource<'a> for PlainValues<'_, 'a> {
     type Error = NotPlain;
 
     fn next<T: Deserialize<'a>>(&mut self) -> Result<T, NotPlain> {
-        let mut values = serde_json::Deserializer::from_slice(self.0).into_iter();
+        let mut values = serde_json::Deserializer::from_slice(self.rest).into_iter();
         let value = values.next().and_then(Result::ok).ok_or(NotPlain)?;
-        *self.0 = &self.0[values.byte_offset()..];
+        *self.rest = &self.rest[values.byte_offset()..];
         Ok(value)
+    }
+
+    /// Ids are an array, or packed.
+    fn ids(&mut self, field: &'static str) -> Result<bool, NotPlain> {
+        if self.rest.starts_with(b"\"") {
+            let packed = self.next::<&str>()?;
+            return read_base64(field, packed, self.limits, self.buffers.of(field))
+                .map_or(Err(NotPlain), |()| Ok(true));
+        }
+        let (limits, buffer) = (self.limits, self.buffers.of(field));
+        let behind = leading_signed_array(self.rest, |id| {
+            buffer.push(id);
+            limits.check_pages(buffer.len()).is_ok()
+        });
+        *self.rest = behind.ok_or(NotPlain)?;
+        Ok(true)
+    }
+
+    fn twice() -> NotPlain {
+        NotPlain
     }
 }
 
 /// The general parser is to say what is wrong.
 struct NotPlain;
-
-/// Reads ids, an array or packed, into a buffer; returns what follows them.
-fn ids<'a>(
-    field: &'static str,
-    text: &'a [u8],
-    limits: &DecodeLimits,
-    buffer: &mut Vec<u64>,
-) -> Option<&'a [u8]> {
-    if text.starts_with(b"\"") {
-        let mut rest = text;
-        let packed = PlainValues(&mut rest).next::<&str>().ok()?;
-        return read_base64(field, packed, limits, buffer).is_ok().then_some(rest);
-    }
-    leading_signed_array(text, |id| {
-        buffer.push(id);
-        limits.check_pages(buffer.len()).is_ok()
-    })
-}
 
 #[cfg(test)]
 mod tests {
@@ -181,7 +176,10 @@ mod tests {
             let text =
                 format!(r#"{{"event_time": 7, "page_ids":{ids}, "x": {{"y": [null]}}, "pool": "a\u0062"}} "#);
             let found = read(&text, &limits, &mut buffers).expect("plain");
-            assert_eq!((buffers.prompt.as_slice(), found.pool.as_deref()), (&[11, 22][..], Some("ab")));
+            assert_eq!(
+                (buffers.prompt.as_slice(), found.message.pool.as_deref()),
+                (&[11, 22][..], Some("ab"))
+            );
         }
     }
 }
