@@ -1,11 +1,11 @@
 //! Traces of Dynamo's requests, as a trace reader decodes them.
 
 use super::options::ReadOptions;
-use super::records::{Carried, Decode};
+use super::records::{Decode, RowSink};
 use crate::record::dynamo::{OTHER_EVENT, read_record};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
-use crate::record::row::{DeclaredScope, RowBatch};
+use crate::record::row::DeclaredScope;
 use kvset_core::units::PageSize;
 
 /// Decodes records.
@@ -21,18 +21,13 @@ impl Dynamo {
 }
 
 impl Decode for Dynamo {
-    fn decode(
-        &mut self,
-        line: &[u8],
-        number: u64,
-        batch: &mut RowBatch,
-        _: &mut Carried,
-    ) -> Result<(), RowFault> {
-        let Some(mut draft) = read_record(line, batch, &self.id_scope)? else {
+    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
+        let RowSink { batch, number, .. } = sink;
+        let Some(mut draft) = read_record(record, batch, &self.id_scope)? else {
             batch.passed_over.push(OTHER_EVENT);
             return Ok(());
         };
-        (draft.line, draft.page_size) = (number, draft.page_size.or(Some(self.page_size)));
+        (draft.line, draft.page_size) = (*number, draft.page_size.or(Some(self.page_size)));
         batch.drafts.push(draft);
         batch.set_scopes(0, &self.id_scope, DeclaredScope::Global)
     }

@@ -4,7 +4,7 @@
 //! `--id-scope global` one pool.
 
 use super::options::ReadOptions;
-use super::records::{Carried, Decode};
+use super::records::{Decode, RowSink};
 use crate::codec::{DecodeLimits, Decoded, Encoding, RequestDecoder};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
@@ -37,17 +37,12 @@ impl EventLines {
 }
 
 impl Decode for EventLines {
-    fn decode(
-        &mut self,
-        line: &[u8],
-        number: u64,
-        batch: &mut RowBatch,
-        _carried: &mut Carried,
-    ) -> Result<(), RowFault> {
-        let message = self.decoder.read(line)?.or_pool(UNNAMED_POOL);
+    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
+        let RowSink { batch, number, .. } = sink;
+        let message = self.decoder.read(record)?.or_pool(UNNAMED_POOL);
         let request_id = message.request_id.as_ref().filter(|id| !id.is_empty());
         let request_id = request_id.map(|id| xxh3_64(id.as_bytes()));
-        self.filer.file(&self.limits.admit(None, message)?, number, batch)?;
+        self.filer.file(&self.limits.admit(None, message)?, *number, batch)?;
         batch.drafts.iter_mut().for_each(|draft| draft.request_id = request_id);
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! (open-telemetry/opentelemetry-collector-contrib, `exporter/fileexporter/file_writer.go`).
 
 use super::input::peek;
-use super::lines::LineStep;
+use super::lines::{LineStep, RowReader};
 use std::io::{self, BufRead, Read};
 
 /// Bytes that tell a file of such records: the length and how the first record begins.
@@ -47,23 +47,38 @@ impl Frames {
         Self { input, record: Vec::new(), packed: Vec::new(), number: 0, limit }
     }
 
-    /// The record last stepped to.
-    pub fn record(&self) -> &[u8] {
+    /// Decompresses a record that is compressed by itself.
+    fn unpack(&mut self) -> io::Result<LineStep> {
+        if !self.record.starts_with(&ZSTD) {
+            return Ok(LineStep::Line);
+        }
+        std::mem::swap(&mut self.record, &mut self.packed);
+        self.record.clear();
+        let mut decoder = zstd::Decoder::with_buffer(&self.packed[..])?;
+        let most = self.limit.saturating_add(1) as u64;
+        // What is damaged is damaged alone: the next record has a length of its own.
+        Ok(match decoder.by_ref().take(most).read_to_end(&mut self.record) {
+            Err(_) => LineStep::Cut,
+            Ok(read) if read as u64 == most => LineStep::TooLong,
+            Ok(_) => LineStep::Line,
+        })
+    }
+}
+
+impl RowReader for Frames {
+    fn row(&self) -> &[u8] {
         &self.record
     }
 
-    /// Number of the record last stepped to, counted from 1; 0 before the first.
-    pub fn number(&self) -> u64 {
+    fn number(&self) -> u64 {
         self.number
     }
 
-    /// The longest record that is read, in bytes.
-    pub fn limit(&self) -> usize {
+    fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Goes to the next record that is not empty.
-    pub fn step(&mut self) -> io::Result<LineStep> {
+    fn step(&mut self) -> io::Result<LineStep> {
         loop {
             let mut length = [0; LENGTH_BYTES];
             let read = read_full(&mut self.input, &mut length)?;
@@ -88,23 +103,6 @@ impl Frames {
                 return self.unpack();
             }
         }
-    }
-
-    /// Decompresses a record that is compressed by itself.
-    fn unpack(&mut self) -> io::Result<LineStep> {
-        if !self.record.starts_with(&ZSTD) {
-            return Ok(LineStep::Line);
-        }
-        std::mem::swap(&mut self.record, &mut self.packed);
-        self.record.clear();
-        let mut decoder = zstd::Decoder::with_buffer(&self.packed[..])?;
-        let most = self.limit.saturating_add(1) as u64;
-        // What is damaged is damaged alone: the next record has a length of its own.
-        Ok(match decoder.by_ref().take(most).read_to_end(&mut self.record) {
-            Err(_) => LineStep::Cut,
-            Ok(read) if read as u64 == most => LineStep::TooLong,
-            Ok(_) => LineStep::Line,
-        })
     }
 }
 
@@ -137,7 +135,7 @@ mod tests {
         loop {
             match frames.step().expect("memory does not fail") {
                 LineStep::End => return found,
-                LineStep::Line => found.push((frames.number(), LineStep::Line, frames.record().to_vec())),
+                LineStep::Line => found.push((frames.number(), LineStep::Line, frames.row().to_vec())),
                 step => found.push((frames.number(), step, Vec::new())),
             }
         }

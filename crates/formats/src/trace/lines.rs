@@ -2,6 +2,7 @@
 
 use super::text::{LineWalk, Text, TextLine, Texts};
 use crate::census::RowSample;
+use crate::record::fault::RowFault;
 use std::io::{self, BufRead};
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex};
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex};
 /// What a step to the next line found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineStep {
-    /// [`LineReader::line`] holds a line that is not blank.
+    /// [`RowReader::row`] holds a line that is not blank.
     Line,
     /// A line longer than the limit was passed over.
     TooLong,
@@ -17,6 +18,36 @@ pub(super) enum LineStep {
     Cut,
     /// The input is at its end.
     End,
+}
+
+/// Reads row by row.
+pub(super) trait RowReader: Send {
+    /// The row last stepped to; of a line, without `\n` or `\r\n`.
+    fn row(&self) -> &[u8];
+
+    /// Its number, counted from 1; 0 before the first.
+    fn number(&self) -> u64;
+
+    /// The longest row that is read, in bytes.
+    fn limit(&self) -> usize;
+
+    /// Comments between the rows so far.
+    fn comments(&self) -> u64 {
+        0
+    }
+
+    /// Goes to the next row that is neither blank nor a comment.
+    fn step(&mut self) -> io::Result<LineStep>;
+
+    /// Goes to the next row; why it cannot be read, where it cannot; nothing at the end.
+    fn next_row(&mut self) -> io::Result<Option<Result<(), RowFault>>> {
+        Ok(match self.step()? {
+            LineStep::Line => Some(Ok(())),
+            LineStep::TooLong => Some(Err(RowFault::LineTooLong { limit: self.limit() })),
+            LineStep::Cut => Some(Err(RowFault::CutOff)),
+            LineStep::End => None,
+        })
+    }
 }
 
 /// Reads line by line.
@@ -43,32 +74,12 @@ impl LineReader {
         Self { texts, text: Text::default(), walk, passed, line: 0..0, ahead: None }
     }
 
-    /// The line last stepped to, without `\n` or `\r\n`.
-    pub fn line(&self) -> &[u8] {
-        &self.text.as_bytes()[self.line.clone()]
-    }
-
-    /// Number of the line last stepped to, counted from 1; 0 before the first.
-    pub fn number(&self) -> u64 {
-        self.passed.number + self.walk.number
-    }
-
-    /// Comments passed so far.
-    pub fn comments(&self) -> u64 {
-        self.passed.comments + self.walk.comments
-    }
-
     /// As [`Texts::through`].
     pub fn through<E>(
         &mut self,
         other: impl FnOnce(Box<dyn BufRead + Send>) -> Result<Box<dyn BufRead + Send>, E>,
     ) -> Result<(), E> {
         self.texts.through(other)
-    }
-
-    /// The longest line that is read, in bytes.
-    pub fn limit(&self) -> usize {
-        self.texts.limit()
     }
 
     /// Looks at the first line that is not blank; the next step finds it again.
@@ -98,15 +109,7 @@ impl LineReader {
         &mut self.texts
     }
 
-    /// Goes to the next line that is neither blank nor a comment.
-    pub fn step(&mut self) -> io::Result<LineStep> {
-        match self.ahead.take() {
-            Some((step, _)) => Ok(step),
-            None => self.advance().map(|(step, _)| step),
-        }
-    }
-
-    /// All lines that [`LineReader::step`] would go to, as texts, and what was passed before them.
+    /// All lines that [`RowReader::step`] would go to, as texts, and what was passed before them.
     pub fn into_texts(mut self) -> (Texts, LineWalk) {
         let walk = self.ahead.map_or(self.walk, |(_, before)| before);
         self.texts.give_back(&self.text.as_bytes()[walk.next..]);
@@ -135,6 +138,31 @@ impl LineReader {
     }
 }
 
+impl RowReader for LineReader {
+    fn row(&self) -> &[u8] {
+        &self.text.as_bytes()[self.line.clone()]
+    }
+
+    fn number(&self) -> u64 {
+        self.passed.number + self.walk.number
+    }
+
+    fn limit(&self) -> usize {
+        self.texts.limit()
+    }
+
+    fn comments(&self) -> u64 {
+        self.passed.comments + self.walk.comments
+    }
+
+    fn step(&mut self) -> io::Result<LineStep> {
+        match self.ahead.take() {
+            Some((step, _)) => Ok(step),
+            None => self.advance().map(|(step, _)| step),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,7 +175,7 @@ mod tests {
             match lines.step().expect("memory does not fail") {
                 LineStep::Cut | LineStep::End => return found,
                 LineStep::TooLong => found.push((lines.number(), LineStep::TooLong, Vec::new())),
-                LineStep::Line => found.push((lines.number(), LineStep::Line, lines.line().to_vec())),
+                LineStep::Line => found.push((lines.number(), LineStep::Line, lines.row().to_vec())),
             }
         }
     }
@@ -203,7 +231,7 @@ mod tests {
         lines.look_ahead(1, |_| ControlFlow::Break(()));
         let mut found = Vec::new();
         while lines.step().expect("memory") == LineStep::Line {
-            found.push((lines.number(), lines.line().to_vec()));
+            found.push((lines.number(), lines.row().to_vec()));
         }
         let found: Vec<_> = found.iter().map(|(number, line)| (*number, line.as_slice())).collect();
         assert_eq!(found, [(3, &b"{1}"[..]), (5, b"# HELP a metric"), (6, b"{2}")]);
@@ -214,11 +242,11 @@ mod tests {
     fn a_peeked_line_is_stepped_to_once() {
         let mut lines = LineReader::new(Box::new(Cursor::new(b"\na\nb\n")), 5);
         assert_eq!(lines.peek().expect("memory"), LineStep::Line);
-        assert_eq!((lines.line(), lines.number()), (&b"a"[..], 2));
+        assert_eq!((lines.row(), lines.number()), (&b"a"[..], 2));
         assert_eq!(lines.step().expect("memory"), LineStep::Line);
-        assert_eq!(lines.line(), b"a");
+        assert_eq!(lines.row(), b"a");
         assert_eq!(lines.step().expect("memory"), LineStep::Line);
-        assert_eq!(lines.line(), b"b");
+        assert_eq!(lines.row(), b"b");
         assert_eq!(lines.step().expect("memory"), LineStep::End);
     }
 }

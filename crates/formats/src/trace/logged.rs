@@ -5,7 +5,7 @@
 
 use super::options::ReadOptions;
 use super::paging::Paging;
-use super::records::{Carried, Decode};
+use super::records::{Decode, RowSink};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::identity::{self, NamedParts};
 use crate::logs::{LogReader, Logged, LoggedPrompt, LoggedRequest, Preset, token_ids};
@@ -17,12 +17,8 @@ use crate::record::members::members;
 use crate::record::row::{DeclaredScope, Draft, RefusedRow, RowBatch};
 use crate::retention_class;
 use crate::stated::PromptForm;
-#[cfg(feature = "tokenize")]
-use crate::stated::form_of;
 use crate::time::{Moment, ms_of};
 use kvset_core::request::labels::{Label, Labels};
-#[cfg(feature = "tokenize")]
-use kvset_core::units::EventTime;
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::{RequestTokenizer, TokenizeLimits};
@@ -59,39 +55,34 @@ impl LogDecoder {
 }
 
 impl Decode for LogDecoder {
-    fn decode(
-        &mut self,
-        line: &[u8],
-        number: u64,
-        batch: &mut RowBatch,
-        carried: &mut Carried,
-    ) -> Result<(), RowFault> {
+    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
         let reader = Arc::clone(&self.reader);
-        let (count, requests) = match reader.read(line)? {
+        let (count, requests) = match reader.read(record)? {
             Logged::PassedOver(why) => {
-                batch.passed_over.push(why);
+                sink.batch.passed_over.push(why);
                 return Ok(());
             }
             Logged::Requests { count, requests } => (count, requests),
         };
         for (index, request) in requests.enumerate() {
-            let mark = batch.mark();
+            let mark = sink.batch.mark();
             let read = request
                 .map_err(RowFault::from)
-                .and_then(|request| self.file_and_tell(&request, line, number, batch, carried));
+                .and_then(|request| self.file_and_tell(&request, record, sink));
             match read {
                 Ok(()) => {}
                 Err(fault) if count == 1 => return Err(fault),
                 Err(fault) => {
-                    batch.go_back(mark);
+                    sink.batch.go_back(mark);
                     let fault = RowFault::OneOfSeveral { number: index + 1, count, fault: Box::new(fault) };
-                    batch.refused.push(RefusedRow { after: 0, line: number, fault });
+                    sink.batch.refused.push(RefusedRow { after: 0, line: sink.number, fault });
                 }
             }
         }
         // They follow the good ones of their record.
-        batch.refused.iter_mut().for_each(|row| row.after = batch.drafts.len());
-        batch.refused.reverse();
+        let RowBatch { refused, drafts, .. } = &mut *sink.batch;
+        refused.iter_mut().for_each(|row| row.after = drafts.len());
+        refused.reverse();
         Ok(())
     }
 }
@@ -101,27 +92,20 @@ impl LogDecoder {
         &mut self,
         request: &LoggedRequest<'_>,
         record: &[u8],
-        line: u64,
-        batch: &mut RowBatch,
-        carried: &mut Carried,
+        sink: &mut RowSink<'_>,
     ) -> Result<(), RowFault> {
         self.moment = request.arrival.map_or(self.moment, |arrival| arrival.moment);
-        let first = batch.drafts.len();
-        let form = self.file(request, batch, carried)?;
+        let first = sink.batch.drafts.len();
+        let form = self.file(request, sink)?;
+        let RowSink { batch, carried, number } = sink;
         if let Some(form) = form {
             let found = batch.drafts[first..].iter().filter_map(|draft| draft.input_tokens).sum();
             carried.stated.compare(request.input_tokens, found, form, &request.unread)?;
         }
-        #[cfg(feature = "tokenize")]
-        if let Some(tokenizer) = &mut self.tokenizer {
-            let remarks = tokenizer.take_remarks();
-            batch.drafts[first..].iter_mut().for_each(|draft| draft.asked = remarks.asked);
-            carried.chats.add(&remarks);
-        }
         let parts = self.parts(request, record, &mut batch.text);
         let kept = batch.kept_apart(&parts);
         batch.drafts[first..].iter_mut().for_each(|draft| draft.inherit_identity(&kept));
-        self.tell(request, first, line, batch)
+        self.tell(request, first, *number, batch)
     }
 
     /// What keeps its pages apart: what the log calls it, else what the record says, else the request itself.
@@ -148,21 +132,20 @@ impl LogDecoder {
     fn file(
         &mut self,
         request: &LoggedRequest<'_>,
-        batch: &mut RowBatch,
-        carried: &mut Carried,
+        sink: &mut RowSink<'_>,
     ) -> Result<Option<PromptForm>, RowFault> {
+        let answer = &request.answer;
         match &request.prompt {
-            LoggedPrompt::Body(body) if self.reader.names_places() => match tokens_in(body)? {
-                Some(prompts) => return Ok(Some(self.hash(&prompts, &request.answer, batch, carried))),
-                None => return self.tokenize(body.as_bytes(), &request.answer, batch, carried).map(Some),
-            },
             LoggedPrompt::Body(body) => {
-                return self.tokenize(body.as_bytes(), &request.answer, batch, carried).map(Some);
+                let tokens = if self.reader.names_places() { tokens_in(body)? } else { None };
+                match tokens {
+                    Some(prompts) => Ok(Some(self.hash(&prompts, answer, sink))),
+                    None => self.tokenize(body.as_bytes(), answer, sink).map(Some),
+                }
             }
-            LoggedPrompt::Tokens(prompts) => {
-                return Ok(Some(self.hash(prompts, &request.answer, batch, carried)));
-            }
+            LoggedPrompt::Tokens(prompts) => Ok(Some(self.hash(prompts, answer, sink))),
             LoggedPrompt::Pages { ids, page_size } => {
+                let batch = &mut *sink.batch;
                 let start = batch.ids.len();
                 batch.ids.extend_from_slice(ids);
                 batch.drafts.push(Draft {
@@ -171,25 +154,15 @@ impl LogDecoder {
                     input_tokens: request.input_tokens,
                     ..Draft::default()
                 });
+                Ok(None)
             }
         }
-        Ok(None)
     }
 
-    fn hash(
-        &mut self,
-        prompts: &[Vec<u32>],
-        answer: &Generated,
-        batch: &mut RowBatch,
-        carried: &mut Carried,
-    ) -> PromptForm {
+    fn hash(&mut self, prompts: &[Vec<u32>], answer: &Generated, sink: &mut RowSink<'_>) -> PromptForm {
         // An answer to several prompts is none of theirs.
         let answer = if prompts.len() == 1 { answer.ids() } else { &[] };
-        for tokens in prompts {
-            carried.placeholders.note(tokens);
-            batch.file_prompt(&mut self.paging, tokens);
-            batch.file_answer(&mut self.paging, tokens, answer);
-        }
+        prompts.iter().for_each(|tokens| sink.file_tokens(&mut self.paging, tokens, answer));
         PromptForm::TokenIds
     }
 
@@ -198,35 +171,14 @@ impl LogDecoder {
         &mut self,
         body: &[u8],
         answer: &Generated,
-        batch: &mut RowBatch,
-        carried: &mut Carried,
+        sink: &mut RowSink<'_>,
     ) -> Result<PromptForm, RowFault> {
         let tokenizer = self.tokenizer.as_mut().ok_or_else(no_model)?;
-        tokenizer.tokenize(body, Some(EventTime(self.moment.ms())))?;
-        let answer = match tokenizer.prompts().len() {
-            1 => answer.ids_behind(tokenizer)?,
-            _ => Vec::new(),
-        };
-        let prompts = tokenizer.prompts();
-        let form = form_of(prompts.are_text());
-        for tokens in prompts.iter() {
-            if form == PromptForm::TokenIds {
-                carried.placeholders.note(tokens);
-            }
-            batch.file_prompt(&mut self.paging, tokens);
-            batch.file_answer(&mut self.paging, tokens, &answer);
-        }
-        Ok(form)
+        sink.file_body((&mut self.paging, tokenizer), (body, Some(self.moment)), answer)
     }
 
     #[cfg(not(feature = "tokenize"))]
-    fn tokenize(
-        &mut self,
-        _: &[u8],
-        _: &Generated,
-        _: &mut RowBatch,
-        _: &mut Carried,
-    ) -> Result<PromptForm, RowFault> {
+    fn tokenize(&mut self, _: &[u8], _: &Generated, _: &mut RowSink<'_>) -> Result<PromptForm, RowFault> {
         Err(no_model().into())
     }
 

@@ -9,15 +9,15 @@
 use super::extras::{ExtrasReading, RowExtras};
 use super::options::ReadOptions;
 use super::paging::Paging;
-use super::records::{Carried, Decode};
+use super::records::{Decode, RowSink};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
 use crate::record::json::{Fields, Object, ParseTrouble, read_line};
-use crate::record::row::{DeclaredScope, RowBatch};
+use crate::record::row::DeclaredScope;
 use crate::retention_class;
-use crate::stated::form_of;
+use crate::stated::PromptForm;
 use crate::time::{NumberUnit, Numbers};
-use kvset_core::units::{EventTime, PageSize};
+use kvset_core::units::PageSize;
 use kvset_tokenize::{Model, RequestTokenizer, TokenizeLimits};
 use serde::de::MapAccess;
 use std::sync::Arc;
@@ -47,13 +47,8 @@ impl Requests {
 }
 
 impl Decode for Requests {
-    fn decode(
-        &mut self,
-        line: &[u8],
-        number: u64,
-        batch: &mut RowBatch,
-        carried: &mut Carried,
-    ) -> Result<(), RowFault> {
+    fn decode(&mut self, line: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
+        let batch = &mut *sink.batch;
         let (text, trouble) = (&mut batch.text, ParseTrouble::default());
         let (scope_field, numbers, found) = (self.id_scope.field(), self.numbers, RowExtras::default());
         let mut line_extras = LineExtras { text, trouble, scope_field, numbers, found };
@@ -67,27 +62,22 @@ impl Decode for Requests {
         }
         retention_class::complete(&mut extras.labels, line, &mut batch.text);
         let kept = batch.kept_apart(&extras.parts);
-        let arrival = extras.time.arrival(extras.duration());
-        self.tokenizer.tokenize(line, arrival.map(|arrival| EventTime(arrival.moment.ms())))?;
-        let answer = &extras.answer;
-        let generated = answer.generated(self.tokenizer.prompts().len());
-        let generated = generated.ids_behind(&mut self.tokenizer)?;
-        let remarks = self.tokenizer.take_remarks();
-        carried.chats.add(&remarks);
-        let prompts = self.tokenizer.prompts();
-        for tokens in prompts.iter() {
-            if !prompts.are_text() {
-                carried.placeholders.note(tokens);
-            }
-            batch.file_prompt(&mut self.paging, tokens);
-            batch.file_answer(&mut self.paging, tokens, &generated);
-            let Some(draft) = batch.drafts.last_mut() else { continue };
-            extras.complete(draft, prompts.len(), &kept);
-            draft.cache_writes = answer.cache_writes(prompts.len());
-            (draft.asked, draft.line) = (remarks.asked, number);
+        let time = extras.time.arrival(extras.duration()).map(|arrival| arrival.moment);
+        let (answer, first) = (&extras.answer, batch.drafts.len());
+        let paging = (&mut self.paging, &mut self.tokenizer);
+        let form = sink.file_body(paging, (line, time), &answer.generated(1))?;
+        let RowSink { batch, carried, number } = sink;
+        let drafts = &mut batch.drafts[first..];
+        let (prompts, found) = (drafts.len(), drafts.iter().filter_map(|draft| draft.input_tokens).sum());
+        for draft in drafts {
+            extras.complete(draft, prompts, &kept);
+            draft.cache_writes = answer.cache_writes(prompts);
+            draft.line = *number;
         }
-        let (found, form) = (prompts.tokens() as u64, form_of(prompts.are_text()));
-        let stated = if prompts.are_text() { answer.prompt_tokens() } else { answer.prompt_ids() };
+        let stated = match form {
+            PromptForm::Text => answer.prompt_tokens(),
+            PromptForm::TokenIds | PromptForm::PageIds => answer.prompt_ids(),
+        };
         carried.stated.compare(stated, found, form, &[""; 0])?;
         batch.set_scopes(0, &self.id_scope, DeclaredScope::Global)
     }

@@ -1,12 +1,25 @@
 //! How prompts of tokens become pages: hashed, or a page a token for those who look at the tokens themselves.
 
 use super::options::ReadOptions;
+use super::records::RowSink;
+#[cfg(feature = "tokenize")]
+use crate::record::fault::RowFault;
+#[cfg(feature = "tokenize")]
+use crate::record::generated::Generated;
 use crate::record::row::{Draft, RowBatch};
+#[cfg(feature = "tokenize")]
+use crate::stated::{PromptForm, form_of};
+#[cfg(feature = "tokenize")]
+use crate::time::Moment;
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_core::request::labels::{Label, Labels};
+#[cfg(feature = "tokenize")]
+use kvset_core::units::EventTime;
 use kvset_core::units::PageSize;
 use kvset_core::units::hashing::{PageHasher, tokens_behind};
 use kvset_core::units::pages::Scope;
+#[cfg(feature = "tokenize")]
+use kvset_tokenize::RequestTokenizer;
 use std::ops::Range;
 
 /// What pages are made of the tokens of a prompt.
@@ -33,6 +46,42 @@ impl Paging {
             Self::Hashed(hasher, _) => hasher.page_size(),
             Self::Tokens(page_size) => *page_size,
         }
+    }
+}
+
+impl RowSink<'_> {
+    /// Files a prompt of token ids and the pages that its answer fills; none where that is empty.
+    pub fn file_tokens(&mut self, paging: &mut Paging, tokens: &[u32], answer: &[u32]) {
+        self.carried.placeholders.note(tokens);
+        self.batch.file_prompt(paging, tokens);
+        self.batch.file_answer(paging, tokens, answer);
+    }
+
+    /// Tokenises a body and files its prompts; an answer to several is none of theirs. Returns what they are logged as.
+    #[cfg(feature = "tokenize")]
+    pub fn file_body(
+        &mut self,
+        (paging, tokenizer): (&mut Paging, &mut RequestTokenizer),
+        (body, time): (&[u8], Option<Moment>),
+        answer: &Generated,
+    ) -> Result<PromptForm, RowFault> {
+        let first = self.batch.drafts.len();
+        tokenizer.tokenize(body, time.map(|time| EventTime(time.ms())))?;
+        let is_one = tokenizer.prompts().len() == 1;
+        let answer = if is_one { answer.ids_behind(tokenizer)? } else { Vec::new() };
+        let remarks = tokenizer.take_remarks();
+        self.carried.chats.add(&remarks);
+        let prompts = tokenizer.prompts();
+        let form = form_of(prompts.are_text());
+        for tokens in prompts.iter() {
+            if form == PromptForm::TokenIds {
+                self.carried.placeholders.note(tokens);
+            }
+            self.batch.file_prompt(paging, tokens);
+            self.batch.file_answer(paging, tokens, &answer);
+        }
+        self.batch.drafts[first..].iter_mut().for_each(|draft| draft.asked = remarks.asked);
+        Ok(form)
     }
 }
 

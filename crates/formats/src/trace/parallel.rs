@@ -8,7 +8,7 @@
 //! these too, while their ids are in its processor's caches.
 
 use super::error::TraceError;
-use super::lines::LineReader;
+use super::lines::{LineReader, RowReader as _};
 use super::records::{Carried, Filled, Records, TraceSource};
 use super::text::{LineWalk, Text, TextLine, Texts};
 use super::unpack::has_cores;

@@ -10,14 +10,14 @@ use super::events::EventLines;
 use super::fields::FieldWatch;
 use super::frames::{self, Frames};
 use super::input::{TraceInput, file_bytes};
-use super::lines::{LineReader, LineStep};
+use super::lines::{LineReader, LineStep, RowReader};
 use super::logged::LogDecoder;
 #[cfg(feature = "tokenize")]
 use super::openai::Requests;
 use super::options::{Format, ReadOptions, RowOrder, page_size};
 use super::parallel::{Parallel, ParallelLines};
 use super::records::{Carried, Filled, LineSource, Records, TraceSource, turns_sentence};
-use super::rows::{self, Opener, RowReader, RowRecords};
+use super::rows::{self, Opener, RowRecords};
 use super::served::Served;
 use super::text::utf16;
 use super::timeline::TimeFacts;
@@ -335,7 +335,7 @@ impl TraceReader {
             && frames::is_framed(head)
         {
             let preset = if let Format::Log(preset) = asked { preset } else { Preset::Otlp };
-            let rows = RowReader::Frames(Frames::new(ahead(bytes)?, self.options.max_line_bytes));
+            let rows = Box::new(Frames::new(ahead(bytes)?, self.options.max_line_bytes));
             let source = self.log_source(Some(preset), Places::default(), rows, name);
             return Ok(OpenSource::unwatched(Format::Log(preset), source));
         }
@@ -404,7 +404,7 @@ impl TraceReader {
         name: &Arc<str>,
     ) -> Result<Box<dyn TraceSource>, TraceError> {
         let Detected { format, is_enveloped, places, .. } = detected;
-        let (rows, options) = (RowReader::Lines(lines), &self.options);
+        let (rows, options) = (Box::new(lines), &self.options);
         if let Format::Log(preset) = format {
             return Ok(self.log_source(Some(preset), Places::default(), rows, name));
         }
@@ -429,7 +429,7 @@ impl TraceReader {
         &self,
         preset: Option<Preset>,
         found: Places,
-        rows: RowReader,
+        rows: Box<dyn RowReader>,
         name: &Arc<str>,
     ) -> Box<dyn TraceSource> {
         let Places { request, response } = self.options.places.clone();
@@ -559,7 +559,7 @@ fn detect_format(lines: &mut LineReader, name: &Arc<str>) -> Result<Detected, Tr
     let step = lines.peek();
     let (file, line) = (Arc::clone(name), lines.number());
     let detected = match step.map_err(|source| TraceError::Read { file: Arc::clone(name), line, source })? {
-        LineStep::Line => detect_row(lines.line()),
+        LineStep::Line => detect_row(lines.row()),
         LineStep::TooLong => Err(format!("a line longer than {} bytes", lines.limit())),
         LineStep::Cut | LineStep::End => Ok(Detected::plain(Format::Mooncake)),
     };
@@ -576,7 +576,7 @@ fn records(
     if parallel.threads > 1 {
         return Ok(Box::new(ParallelLines::start(lines, file, &decoder, parallel)?));
     }
-    let rows = RowRecords::new(RowReader::Lines(lines), Opener::Bare);
+    let rows = RowRecords::new(Box::new(lines), Opener::Bare);
     Ok(Box::new(LineSource { rows, file, decoder }))
 }
 

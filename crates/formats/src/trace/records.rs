@@ -295,16 +295,18 @@ pub(super) trait TraceSource: Send {
     fn fill(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<Filled, TraceError>;
 }
 
-/// Turns lines into requests.
+/// Where the requests of a record go.
+pub(super) struct RowSink<'s> {
+    pub batch: &'s mut RowBatch,
+    pub carried: &'s mut Carried,
+    /// The number of its row, counted from 1.
+    pub number: u64,
+}
+
+/// Turns records into requests.
 pub(super) trait Decode: Send {
-    /// Appends the requests of a line to `batch`; none is allowed.
-    fn decode(
-        &mut self,
-        line: &[u8],
-        number: u64,
-        batch: &mut RowBatch,
-        carried: &mut Carried,
-    ) -> Result<(), RowFault>;
+    /// Files the requests of a record; none is allowed.
+    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault>;
 }
 
 /// A file of rows.
@@ -319,10 +321,11 @@ impl<D: Decode> LineSource<D> {
     fn decode(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<(), RowFault> {
         let Self { rows, decoder, .. } = self;
         let (record, number) = (rows.record(), rows.number());
-        if let Err(fault) = decoder.decode(record, number, batch, carried) {
-            batch.clear();
+        let mut sink = RowSink { batch, carried, number };
+        if let Err(fault) = decoder.decode(record, &mut sink) {
+            sink.batch.clear();
             let json = almost_json::as_json(record).ok_or(fault)?;
-            decoder.decode(&json, number, batch, carried).map_err(RowFault::without_words)?;
+            decoder.decode(&json, &mut sink).map_err(RowFault::without_words)?;
         }
         Ok(())
     }
@@ -501,14 +504,8 @@ impl Records {
 }
 
 impl Decode for Records {
-    fn decode(
-        &mut self,
-        line: &[u8],
-        number: u64,
-        batch: &mut RowBatch,
-        _carried: &mut Carried,
-    ) -> Result<(), RowFault> {
-        self.read(line, number, batch)
+    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
+        self.read(record, sink.number, sink.batch)
     }
 }
 
@@ -543,7 +540,7 @@ mod tests {
             r#"{"id":"b","requests":[{"t":900,"duration_ms":500,"hash_ids":[1]}]}"#,
             r#"{"id":"c","user":"u","requests":[{"t":1,"hash_ids":[1]}]}"#,
         ];
-        let read = lines.map(|line| records.decode(line.as_bytes(), 1, &mut batch, &mut carried).is_ok());
+        let read = lines.map(|line| records.read(line.as_bytes(), 1, &mut batch).is_ok());
         assert_eq!(read, [true, false, true], "the second names no user");
         carried.timeline.place(&mut batch);
         let times: Vec<i64> = batch.drafts.iter().map(|draft| draft.moment.ms()).collect();

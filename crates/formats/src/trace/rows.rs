@@ -5,7 +5,7 @@ use super::error::TraceError;
 use super::frames::{self, Frames};
 use super::input::TraceInput;
 use super::joined;
-use super::lines::{LineReader, LineStep};
+use super::lines::{LineReader, RowReader};
 use super::options::Format;
 use super::text::utf16;
 use super::unpack::{has_cores, read_ahead};
@@ -17,54 +17,6 @@ use std::borrow::Cow;
 use std::io::{self, BufRead};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Reads row by row.
-pub(super) enum RowReader {
-    /// One per line.
-    Lines(LineReader),
-    /// One behind each length.
-    Frames(Frames),
-}
-
-impl RowReader {
-    /// The row last stepped to.
-    pub fn row(&self) -> &[u8] {
-        match self {
-            Self::Lines(lines) => lines.line(),
-            Self::Frames(frames) => frames.record(),
-        }
-    }
-
-    /// Its number, counted from 1; 0 before the first.
-    pub fn number(&self) -> u64 {
-        match self {
-            Self::Lines(lines) => lines.number(),
-            Self::Frames(frames) => frames.number(),
-        }
-    }
-
-    /// Comments between the rows so far.
-    pub fn comments(&self) -> u64 {
-        match self {
-            Self::Lines(lines) => lines.comments(),
-            Self::Frames(_) => 0,
-        }
-    }
-
-    /// Goes to the next row; why it cannot be read, where it cannot; nothing at the end.
-    pub fn step(&mut self) -> io::Result<Option<Result<(), RowFault>>> {
-        let (step, limit) = match self {
-            Self::Lines(lines) => (lines.step()?, lines.limit()),
-            Self::Frames(frames) => (frames.step()?, frames.limit()),
-        };
-        Ok(match step {
-            LineStep::Line => Some(Ok(())),
-            LineStep::TooLong => Some(Err(RowFault::LineTooLong { limit })),
-            LineStep::Cut => Some(Err(RowFault::CutOff)),
-            LineStep::End => None,
-        })
-    }
-}
 
 /// What may carry the records of a file.
 pub(super) enum Opener {
@@ -97,7 +49,7 @@ impl Opener {
 
 /// Reads record by record, each out of what carries it.
 pub(super) struct RowRecords {
-    rows: RowReader,
+    rows: Box<dyn RowReader>,
     opener: Opener,
     /// Where the records of the last row lay that carried any.
     place: Option<RecordPath>,
@@ -110,7 +62,7 @@ pub(super) struct RowRecords {
 }
 
 impl RowRecords {
-    pub fn new(rows: RowReader, opener: Opener) -> Self {
+    pub fn new(rows: Box<dyn RowReader>, opener: Opener) -> Self {
         Self { rows, opener, place: None, waiting: Vec::new(), record: None, count: 0 }
     }
 
@@ -155,7 +107,7 @@ impl RowRecords {
                 let next = next.map_err(|fault| self.numbered(fault));
                 return Ok(Some(next.map(|record| self.record = Some(record))));
             }
-            match self.rows.step()? {
+            match self.rows.next_row()? {
                 Some(Ok(())) => {}
                 ended => return Ok(ended),
             }
@@ -197,7 +149,7 @@ pub(super) fn lines(bytes: Box<dyn BufRead + Send>, limit: usize) -> io::Result<
 
 /// The rows of a log's file as they are, for those who read what is in them by themselves.
 pub struct RawRecords {
-    rows: RowReader,
+    rows: Box<dyn RowReader>,
 }
 
 impl RawRecords {
@@ -211,10 +163,10 @@ impl RawRecords {
         let head = bytes.and_then(frames::head);
         let failed = |source| TraceError::Read { file: Arc::clone(&name), line: 0, source };
         let (head, bytes) = head.map_err(failed)?;
-        let rows = match (frames::is_framed(&head), utf16(&head)) {
-            (true, _) => RowReader::Frames(Frames::new(bytes, limit)),
+        let rows: Box<dyn RowReader> = match (frames::is_framed(&head), utf16(&head)) {
+            (true, _) => Box::new(Frames::new(bytes, limit)),
             (false, Some(encoding)) => return Err(TraceError::Utf16 { file: name, encoding }),
-            (false, None) => RowReader::Lines(lines(bytes, limit).map_err(failed)?),
+            (false, None) => Box::new(lines(bytes, limit).map_err(failed)?),
         };
         Ok(Self { rows })
     }
@@ -224,6 +176,6 @@ impl RawRecords {
     /// # Errors
     /// The file cannot be read on.
     pub fn next_record(&mut self) -> io::Result<Option<Result<&[u8], RowFault>>> {
-        Ok(self.rows.step()?.map(|read| read.map(|()| self.rows.row())))
+        Ok(self.rows.next_row()?.map(|read| read.map(|()| self.rows.row())))
     }
 }

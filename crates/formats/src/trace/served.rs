@@ -1,10 +1,9 @@
 //! Decoders of records that are looked at for what they say of themselves before they are read.
 
-use super::records::{Carried, Decode, LineSource, TraceSource};
+use super::records::{Decode, LineSource, RowSink, TraceSource};
 use super::rows::RowRecords;
 use crate::record::brief::without_numbers;
 use crate::record::fault::RowFault;
-use crate::record::row::RowBatch;
 use crate::record::served::read_served;
 use std::sync::Arc;
 
@@ -23,15 +22,12 @@ impl<D: Decode + 'static> Served<D> {
 }
 
 impl<D: Decode> Decode for Served<D> {
-    fn decode(
-        &mut self,
-        record: &[u8],
-        number: u64,
-        batch: &mut RowBatch,
-        carried: &mut Carried,
-    ) -> Result<(), RowFault> {
+    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
         let Self { decoder, brief } = self;
         let brief = without_numbers(record, brief);
-        read_served((record, brief), batch, |batch| decoder.decode(record, number, batch, carried))
+        let RowSink { batch, carried, number } = sink;
+        read_served((record, brief), batch, |batch| {
+            decoder.decode(record, &mut RowSink { batch, carried, number: *number })
+        })
     }
 }

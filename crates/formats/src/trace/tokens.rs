@@ -10,7 +10,7 @@
 use super::extras::{ExtrasReading, RowExtras};
 use super::options::ReadOptions;
 use super::paging::Paging;
-use super::records::{Carried, Decode};
+use super::records::{Carried, Decode, RowSink};
 use crate::any_value::{Any, Scalar, TakeValue, wrong_kind};
 use crate::codec::integers;
 use crate::record::fault::RowFault;
@@ -46,13 +46,8 @@ impl TokenIds {
 }
 
 impl Decode for TokenIds {
-    fn decode(
-        &mut self,
-        line: &[u8],
-        number: u64,
-        batch: &mut RowBatch,
-        carried: &mut Carried,
-    ) -> Result<(), RowFault> {
+    fn decode(&mut self, line: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
+        let RowSink { batch, carried, number } = sink;
         self.tokens.clear();
         let mut prompts = LinePrompts {
             batch,
@@ -61,7 +56,7 @@ impl Decode for TokenIds {
             tokens: &mut self.tokens,
             last: &mut self.last,
             scope_field: self.id_scope.field(),
-            line: number,
+            line: *number,
             numbers: self.numbers,
             trouble: ParseTrouble::default(),
         };
