@@ -1,5 +1,6 @@
 //! Names made of what a record says: `{model}/{cluster}`.
 
+use kvset_core::units::names::listed;
 use std::fmt;
 use std::str::FromStr;
 
@@ -44,22 +45,10 @@ pub enum FieldPlace<F = Vec<String>> {
 }
 
 /// Fields that hold what must not leave: a name made of them would.
-const PROMPTS: [&str; 14] = [
-    "messages",
-    "prompt",
-    "input_ids",
-    "token_ids",
-    "tokens",
-    "input",
-    "instructions",
-    "system",
-    "tools",
-    "documents",
-    "page_ids",
-    "output_page_ids",
-    "content",
-    "prompt_token_ids",
-];
+const PROMPTS: [&str; 14] = listed(
+    "messages prompt input_ids token_ids tokens input instructions system tools documents page_ids \
+        output_page_ids content prompt_token_ids",
+);
 
 impl FieldPlace {
     /// The field with this dotted path.

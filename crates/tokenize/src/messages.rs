@@ -5,6 +5,7 @@ use super::fields::ObjectFields;
 use super::remarks::ChatRemarks;
 use super::rules::{BILLING_HEADER, ChatRules};
 use super::unrendered::{self, shown_role};
+use kvset_core::units::names::listed;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
@@ -12,20 +13,10 @@ use minijinja::value::ValueKind;
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 /// What a message says besides a text.
-const BESIDE_TEXTS: [&str; 12] = [
-    "role",
-    "id",
-    "name",
-    "tool_calls",
-    "tool_call_id",
-    "type",
-    "created_at",
-    "timestamp",
-    "reasoning_content",
-    "reasoning",
-    "thinking",
-    "metadata",
-];
+const BESIDE_TEXTS: [&str; 12] = listed(
+    "role id name tool_calls tool_call_id type created_at timestamp reasoning_content reasoning thinking \
+        metadata",
+);
 /// The longest name of a field that is shown.
 const SHOWN_NAME: usize = 40;
 

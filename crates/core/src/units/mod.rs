@@ -5,6 +5,7 @@ pub mod features;
 pub mod hashing;
 pub mod heap;
 pub mod keyed;
+pub mod names;
 pub mod packed;
 pub mod pages;
 pub mod ratio;

@@ -3,46 +3,17 @@
 
 use super::scopes::{is_of_caller, is_within};
 use super::words::{any, any_of_several, words};
+use kvset_core::units::names::listed;
 use serde_json::Value;
 
 /// The longest name of a cache or an owner.
 pub(super) const MAX_NAME: usize = 160;
 /// What has a cache of its own.
-pub(super) const CACHES: [&str; 33] = [
-    "slot",
-    "host",
-    "hostname",
-    "node",
-    "pod",
-    "server",
-    "instance",
-    "worker",
-    "replica",
-    "rank",
-    "shard",
-    "engine",
-    "backend",
-    "upstream",
-    "cluster",
-    "container",
-    "machine",
-    "gpu",
-    "device",
-    "partition",
-    "port",
-    "pid",
-    "endpoint",
-    "vm",
-    "addr",
-    "address",
-    "ip",
-    "target",
-    "routed",
-    "destination",
-    "dp",
-    "dispatched",
-    "deployment",
-];
+pub(super) const CACHES: [&str; 33] = listed(
+    "slot host hostname node pod server instance worker replica rank shard engine backend upstream cluster \
+        container machine gpu device partition port pid endpoint vm addr address ip target routed \
+        destination dp dispatched deployment",
+);
 
 /// What of a value names a cache, where the name of its field does not.
 pub(super) fn cache_named_in(path: &str, value: &Value) -> Option<String> {
@@ -75,22 +46,10 @@ fn host(url: &str) -> Option<&str> {
 
 /// Whether a field holds what somebody said, or names what it is about.
 fn is_said(path: &str) -> bool {
-    const SAID: [&str; 14] = [
-        "prompt",
-        "input",
-        "inputs",
-        "text",
-        "answer",
-        "completion",
-        "output",
-        "title",
-        "query",
-        "question",
-        "comment",
-        "description",
-        "model",
-        "version",
-    ];
+    const SAID: [&str; 14] = listed(
+        "prompt input inputs text answer completion output title query question comment description model \
+            version",
+    );
     any(&words(path), &SAID)
 }
 
@@ -165,24 +124,10 @@ fn precision(text: &str) -> Option<String> {
 
 /// Whether a text is a route of an API, which names no server.
 pub(super) fn is_route(text: &str) -> bool {
-    const APIS: [&str; 16] = [
-        "v1",
-        "api",
-        "openai",
-        "chat",
-        "completions",
-        "completion",
-        "messages",
-        "responses",
-        "generate",
-        "stream",
-        "embeddings",
-        "embed",
-        "invoke",
-        "converse",
-        "rerank",
-        "score",
-    ];
+    const APIS: [&str; 16] = listed(
+        "v1 api openai chat completions completion messages responses generate stream embeddings embed \
+            invoke converse rerank score",
+    );
     let words = words(text);
     let is_of_apis = words.iter().all(|word| APIS.contains(&word.as_str()));
     // A version alone is none.

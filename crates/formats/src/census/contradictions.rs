@@ -7,6 +7,7 @@ use super::UnreadField;
 use super::rules::UnreadKind;
 use super::words::{FOUND, NOT_FOUND, TOKENS, any, words};
 use crate::row_values::walk;
+use kvset_core::units::names::listed;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -81,33 +82,10 @@ fn counts_of(row: &Value) -> Vec<(String, Counted, f64)> {
 
 /// What a number at a path counts, by its names; nothing where it counts more than a request, or no tokens.
 fn counted(path: &str) -> Option<Counted> {
-    const IN_ONE: [&str; 11] = [
-        "external",
-        "local",
-        "device",
-        "host",
-        "remote",
-        "disk",
-        "cpu",
-        "gpu",
-        "storage",
-        "secondary",
-        "tier",
-    ];
-    const OF_MORE: [&str; 12] = [
-        "session",
-        "conversation",
-        "cumulative",
-        "lifetime",
-        "average",
-        "avg",
-        "mean",
-        "max",
-        "min",
-        "limit",
-        "budget",
-        "last",
-    ];
+    const IN_ONE: [&str; 11] =
+        listed("external local device host remote disk cpu gpu storage secondary tier");
+    const OF_MORE: [&str; 12] =
+        listed("session conversation cumulative lifetime average avg mean max min limit budget last");
     const OF_OTHERS: [&str; 8] =
         ["audio", "image", "text", "video", "output", "completion", "blocks", "pages"];
     const PARAMETERS: [&str; 2] = ["params", "parameters"];

@@ -3,6 +3,7 @@
 
 use super::words::{ENDED, OUTCOMES, any, is_set, words, words_of_last, words_of_value};
 use crate::record::outcome::CLIENT_GONE;
+use kvset_core::units::names::listed;
 use serde_json::Value;
 
 /// Parameters with which vLLM, SGLang and llama.cpp compute the whole prompt: they score its tokens, or are told not
@@ -56,34 +57,12 @@ pub(super) fn is_answered_from_cache(own: &[&str], value: &Value) -> bool {
 pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
     const FLAGS: [&str; 3] = ["denied", "simulated", "dry"];
     const PHASES: [&str; 6] = ["level", "action", "resolution", "phase", "mode", "event"];
-    const CALLS: [&str; 12] = [
-        "operation",
-        "object",
-        "path",
-        "endpoint",
-        "route",
-        "uri",
-        "method",
-        "call",
-        "task",
-        "api",
-        "type",
-        "kind",
-    ];
-    const OTHER_CALLS: [&str; 12] = [
-        "embed",
-        "embedding",
-        "embeddings",
-        "moderation",
-        "moderations",
-        "tokenize",
-        "detokenize",
-        "rerank",
-        "count",
-        "health",
-        "healthz",
-        "metrics",
-    ];
+    const CALLS: [&str; 12] =
+        listed("operation object path endpoint route uri method call task api type kind");
+    const OTHER_CALLS: [&str; 12] = listed(
+        "embed embedding embeddings moderation moderations tokenize detokenize rerank count health healthz \
+            metrics",
+    );
     let last = words_of_last(own);
     let said = words_of_value(value);
     let around = words_of_last(own.get(1..).unwrap_or_default());

@@ -6,6 +6,7 @@ use super::rules::{UnreadKind, is_of_answer};
 use super::scopes::is_beside_the_request;
 use super::words::{any, is_set, words_of_last};
 use crate::row_values::walk;
+use kvset_core::units::names::listed;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,23 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const CUT: [&str; 9] =
     ["truncated", "clipped", "abridged", "trimmed", "elided", "dropped", "omitted", "removed", "shortened"];
 /// What it is made of.
-const PARTS: [&str; 15] = [
-    "message",
-    "messages",
-    "turn",
-    "turns",
-    "token",
-    "tokens",
-    "char",
-    "chars",
-    "characters",
-    "bytes",
-    "part",
-    "parts",
-    "images",
-    "tools",
-    "lines",
-];
+const PARTS: [&str; 15] = listed(
+    "message messages turn turns token tokens char chars characters bytes part parts images tools lines",
+);
 /// What no text of a message is.
 const MEDIA: [&str; 10] =
     ["image", "images", "audio", "audios", "video", "videos", "attachment", "attachments", "file", "files"];

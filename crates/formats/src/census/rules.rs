@@ -9,6 +9,7 @@ use super::words::{ANSWERS, FOUND, JUDGED, NOT_FOUND, TOKENS, any, any_of_severa
 use crate::row_values::bare;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use kvset_core::units::names::listed;
 use serde_json::Value;
 
 /// Why a field could matter.
@@ -58,49 +59,16 @@ const TEXT_WORDS: usize = 6;
 const MIN_INTEGERS: usize = 8;
 
 /// Names of parts of a record that are of its log, or of how its answer came.
-const OF_ANSWERS: [&str; 24] = [
-    "rationale",
-    "verdict",
-    "delta",
-    "answers",
-    "choice",
-    "generation",
-    "result",
-    "results",
-    "candidates",
-    "error",
-    "errors",
-    "exception",
-    "stack",
-    "stacktrace",
-    "traceback",
-    "headers",
-    "header",
-    "comment",
-    "expected",
-    "logprob",
-    "logprobs",
-    "embedding",
-    "reasoning",
-    "thinking",
-];
+const OF_ANSWERS: [&str; 24] = listed(
+    "rationale verdict delta answers choice generation result results candidates error errors exception \
+        stack stacktrace traceback headers header comment expected logprob logprobs embedding reasoning \
+        thinking",
+);
 /// Names of lists of numbers that are no tokens.
-const NO_TOKENS: [&str; 14] = [
-    "mask",
-    "position",
-    "positions",
-    "timestamps",
-    "times",
-    "latencies",
-    "offset",
-    "offsets",
-    "shape",
-    "bytes",
-    "buckets",
-    "histogram",
-    "bounds",
-    "counts",
-];
+const NO_TOKENS: [&str; 14] = listed(
+    "mask position positions timestamps times latencies offset offsets shape bytes buckets histogram bounds \
+        counts",
+);
 /// Names of those who ask, alongside the [`CALLERS`], and of what they ask by.
 const ASKING: [&str; 7] = ["source", "forwarded", "sdk", "topic", "queue", "request", "api"];
 /// What runs the engines: what it names or numbers is one of them.
@@ -108,43 +76,17 @@ const SERVING: [&str; 10] =
     ["ray", "vllm", "sglang", "triton", "skypilot", "slurm", "bentoml", "modal", "runpod", "sagemaker"];
 const ADAPTERS: [&str; 9] =
     ["adapter", "adapters", "lora", "peft", "finetune", "finetuned", "checkpoint", "salt", "weights"];
-const OWNERS: [&str; 21] = [
-    "location",
-    "tenant",
-    "organization",
-    "organisation",
-    "org",
-    "customer",
-    "account",
-    "workspace",
-    "team",
-    "project",
-    "env",
-    "environment",
-    "stage",
-    "namespace",
-    "region",
-    "zone",
-    "az",
-    "datacenter",
-    "dc",
-    "site",
-    "cell",
-];
+const OWNERS: [&str; 21] = listed(
+    "location tenant organization organisation org customer account workspace team project env environment \
+        stage namespace region zone az datacenter dc site cell",
+);
 /// Words of counts that are of no prompt's tokens, alongside [`NOT_FOUND`].
 const OTHER_COUNTS: [&str; 10] =
     ["id", "version", "max", "limit", "size", "capacity", "usd", "ttl", "allocated", "free"];
-const SCHEMAS: [&str; 9] = [
-    "function",
-    "functions",
-    "function_declarations",
-    "functionDeclarations",
-    "parameters",
-    "input_schema",
-    "inputSchema",
-    "json_schema",
-    "parametersJsonSchema",
-];
+const SCHEMAS: [&str; 9] = listed(
+    "function functions function_declarations functionDeclarations parameters input_schema inputSchema \
+        json_schema parametersJsonSchema",
+);
 /// Why a value at a path could matter; nothing where it could not.
 pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
     if path.is_empty() {

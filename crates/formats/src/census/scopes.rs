@@ -1,108 +1,32 @@
 //! Of whom a field speaks: of the request, or of what stands beside it, in front of the engine, or within a prompt.
 
 use super::words::{JUDGED, any, words};
+use kvset_core::units::names::listed;
 
 /// What else than its requests a service tells of, alongside who [`JUDGED`] the answer: what its model called, and what
 /// became of it later.
-const BESIDE: [&str; 11] = [
-    "tool",
-    "tools",
-    "rating",
-    "survey",
-    "annotation",
-    "annotations",
-    "billing",
-    "payment",
-    "webhook",
-    "email",
-    "ticket",
-];
+const BESIDE: [&str; 11] =
+    listed("tool tools rating survey annotation annotations billing payment webhook email ticket");
 /// What caches keep that are no answers.
-const KEPT: [&str; 26] = [
-    "profile",
-    "user",
-    "users",
-    "session",
-    "retrieval",
-    "retriever",
-    "rag",
-    "embedding",
-    "embeddings",
-    "document",
-    "documents",
-    "docs",
-    "dns",
-    "db",
-    "database",
-    "sql",
-    "feature",
-    "features",
-    "auth",
-    "image",
-    "images",
-    "asset",
-    "config",
-    "permission",
-    "permissions",
-    "template",
-];
+const KEPT: [&str; 26] = listed(
+    "profile user users session retrieval retriever rag embedding embeddings document documents docs dns db \
+        database sql feature features auth image images asset config permission permissions template",
+);
 /// What stands in front of the engines, whose hosts have none of their caches.
-const FRONT: [&str; 15] = [
-    "gateway",
-    "gw",
-    "proxy",
-    "router",
-    "ingress",
-    "lb",
-    "balancer",
-    "loadbalancer",
-    "envoy",
-    "nginx",
-    "haproxy",
-    "edge",
-    "cdn",
-    "frontend",
-    "waf",
-];
+const FRONT: [&str; 15] = listed(
+    "gateway gw proxy router ingress lb balancer loadbalancer envoy nginx haproxy edge cdn frontend waf",
+);
 /// What that says of the engines behind it.
-const BEHIND: [&str; 18] = [
-    "upstream",
-    "backend",
-    "target",
-    "worker",
-    "engine",
-    "replica",
-    "selected",
-    "destination",
-    "routed",
-    "endpoint",
-    "served",
-    "dispatched",
-    "rank",
-    "dp",
-    "gpu",
-    "slot",
-    "shard",
-    "deployment",
-];
+const BEHIND: [&str; 18] = listed(
+    "upstream backend target worker engine replica selected destination routed endpoint served dispatched \
+        rank dp gpu slot shard deployment",
+);
 /// Those who ask.
 pub(super) const CALLERS: [&str; 8] =
     ["client", "user", "remote", "peer", "caller", "agent", "browser", "db"];
 /// Parts of a request or an answer whose members are no log's.
-const WITHIN: [&str; 12] = [
-    "messages",
-    "content",
-    "contents",
-    "tools",
-    "functions",
-    "arguments",
-    "schema",
-    "choices",
-    "delta",
-    "params",
-    "parameters",
-    "args",
-];
+const WITHIN: [&str; 12] =
+    listed("messages content contents tools functions arguments schema choices delta params parameters args");
 
 /// The words of the last three names of a path.
 pub(super) fn near(path: &str) -> Vec<String> {

@@ -1,44 +1,17 @@
 //! The share of the traffic that a log says it kept.
 
 use super::words::{JUDGED, any, words};
+use kvset_core::units::names::listed;
 use serde_json::Value;
 
-const SHARES: [&str; 12] = [
-    "rate",
-    "fraction",
-    "ratio",
-    "probability",
-    "prob",
-    "percent",
-    "percentage",
-    "share",
-    "weight",
-    "param",
-    "factor",
-    "interval",
-];
+const SHARES: [&str; 12] =
+    listed("rate fraction ratio probability prob percent percentage share weight param factor interval");
 /// What is done with a part of the traffic.
 const KEPT: [&str; 10] =
     ["keep", "kept", "retained", "log", "logged", "logging", "capture", "captured", "recorded", "ingested"];
 /// What is sampled where no traffic is, alongside what is [`JUDGED`] afterwards: sounds.
-const OTHERS: [&str; 16] = [
-    "audio",
-    "voice",
-    "speech",
-    "sound",
-    "hertz",
-    "hz",
-    "khz",
-    "wav",
-    "pcm",
-    "tts",
-    "asr",
-    "stt",
-    "microphone",
-    "video",
-    "params",
-    "parameters",
-];
+const OTHERS: [&str; 16] =
+    listed("audio voice speech sound hertz hz khz wav pcm tts asr stt microphone video params parameters");
 /// One of more is no sample but a rate of a sound.
 const LARGEST_STEP: f64 = 10_000.0;
 

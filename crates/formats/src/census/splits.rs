@@ -8,41 +8,16 @@ use super::scopes::{is_of_caller, is_within, keeps_no_answers};
 use super::words::{ANSWERS, ENDED, OUTCOMES, any, words};
 use crate::record::outcome::CLIENT_GONE;
 use crate::row_values::walk;
+use kvset_core::units::names::listed;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 
 /// Names of what became of a request, alongside [`ENDED`] and [`OUTCOMES`].
-const ENDS: [&str; 29] = [
-    "ok",
-    "success",
-    "successful",
-    "succeeded",
-    "completed",
-    "failure",
-    "error",
-    "errors",
-    "err",
-    "errno",
-    "exception",
-    "traceback",
-    "fault",
-    "allowed",
-    "admitted",
-    "admission",
-    "accepted",
-    "rejection",
-    "shed",
-    "dropped",
-    "timeout",
-    "cancelled",
-    "canceled",
-    "aborted",
-    "mock",
-    "coalesced",
-    "deduplicated",
-    "deduped",
-    "replayed",
-];
+const ENDS: [&str; 29] = listed(
+    "ok success successful succeeded completed failure error errors err errno exception traceback fault \
+        allowed admitted admission accepted rejection shed dropped timeout cancelled canceled aborted mock \
+        coalesced deduplicated deduped replayed",
+);
 /// Names of who answered.
 const SOURCES: [&str; 6] = ["fallback", "provider", "responder", "semantic", "redis", "memoized"];
 /// Names that say so of an answer or a service, where they say nothing by themselves.
@@ -50,66 +25,12 @@ const OF_ANSWERS: [&str; 4] = ["flags", "source", "tier", "origin"];
 const SERVED: [&str; 3] = ["served", "service", "result"];
 /// Names with other meanings: why an answer ended, what is asked of a cache, what an engine says of its pages, and
 /// what is no request.
-const OTHERS: [&str; 58] = [
-    "finish",
-    "stop",
-    "done",
-    "end",
-    "incomplete",
-    "termination",
-    "sampling",
-    "sampled",
-    "key",
-    "ttl",
-    "control",
-    "max",
-    "size",
-    "config",
-    "enabled",
-    "enable",
-    "use",
-    "no",
-    "skip",
-    "bypass",
-    "allow",
-    "retention",
-    "salt",
-    "read",
-    "write",
-    "creation",
-    "usage",
-    "prefix",
-    "kv",
-    "page",
-    "pages",
-    "block",
-    "blocks",
-    "radix",
-    "token",
-    "tokens",
-    "tok",
-    "toks",
-    "ktok",
-    "chars",
-    "n",
-    "rate",
-    "ratio",
-    "pct",
-    "language",
-    "lang",
-    "country",
-    "currency",
-    "zip",
-    "postal",
-    "order",
-    "case",
-    "issue",
-    "customer",
-    "account",
-    "subscription",
-    "details",
-    "reasoning",
-];
+const OTHERS: [&str; 58] = listed(
+    "finish stop done end incomplete termination sampling sampled key ttl control max size config enabled \
+        enable use no skip bypass allow retention salt read write creation usage prefix kv page pages block \
+        blocks radix token tokens tok toks ktok chars n rate ratio pct language lang country currency zip \
+        postal order case issue customer account subscription details reasoning",
+);
 /// Rows of which it is told that some have no answer, at least.
 const FEWEST: u64 = 8;
 /// Values that a field of few has at most.

@@ -3,6 +3,7 @@
 use super::words::{any, words, words_of_last};
 use crate::row_values::walk;
 use crate::time::{Numbers, WrittenTime};
+use kvset_core::units::names::listed;
 use serde_json::Value;
 
 /// How long before the time that was read another one lies that is when requests came, in milliseconds: what was read
@@ -14,22 +15,8 @@ const DAYS: std::ops::Range<f64> = 36_526.0..73_050.0;
 /// Whether a value is a date, or by its name and size a time of the last decades in seconds to nanoseconds, or in days
 /// as spreadsheets count.
 pub(super) fn is_time(last: &[String], value: &Value) -> bool {
-    const TIMES: [&str; 14] = [
-        "time",
-        "timestamp",
-        "ts",
-        "date",
-        "at",
-        "created",
-        "start",
-        "started",
-        "received",
-        "begin",
-        "when",
-        "logged",
-        "unix",
-        "ns",
-    ];
+    const TIMES: [&str; 14] =
+        listed("time timestamp ts date at created start started received begin when logged unix ns");
     /// 2001 to 2096, in seconds.
     const SECONDS: std::ops::Range<f64> = 1e9..4e9;
     let text = value.as_str().unwrap_or_default();
@@ -45,34 +32,11 @@ pub(super) fn is_time(last: &[String], value: &Value) -> bool {
 
 /// Whether a name is one of when a request came, and not of when something else began.
 pub(super) fn says_arrival(path: &str) -> bool {
-    const CAME: [&str; 12] = [
-        "start",
-        "started",
-        "begin",
-        "began",
-        "received",
-        "arrived",
-        "arrival",
-        "requested",
-        "request",
-        "submitted",
-        "queued",
-        "enqueued",
-    ];
-    const OTHERS: [&str; 12] = [
-        "session",
-        "conversation",
-        "thread",
-        "user",
-        "account",
-        "process",
-        "server",
-        "boot",
-        "job",
-        "window",
-        "response",
-        "end",
-    ];
+    const CAME: [&str; 12] = listed(
+        "start started begin began received arrived arrival requested request submitted queued enqueued",
+    );
+    const OTHERS: [&str; 12] =
+        listed("session conversation thread user account process server boot job window response end");
     any(&words_of_last(&[path.rsplit('.').next().unwrap_or_default()]), &CAME) && !any(&words(path), &OTHERS)
 }
 

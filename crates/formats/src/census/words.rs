@@ -1,5 +1,6 @@
 //! The words of names and of short values.
 
+use kvset_core::units::names::listed;
 use serde_json::Value;
 
 /// What tokens are called.
@@ -12,35 +13,14 @@ pub(super) const NOT_FOUND: [&str; 12] = [
     "rate", "ratio",
 ];
 /// Names of what was answered.
-pub(super) const ANSWERS: [&str; 11] = [
-    "response",
-    "responses",
-    "reply",
-    "answer",
-    "completion",
-    "completions",
-    "output",
-    "outputs",
-    "choices",
-    "generated",
-    "generations",
-];
+pub(super) const ANSWERS: [&str; 11] = listed(
+    "response responses reply answer completion completions output outputs choices generated generations",
+);
 /// Names of who judged an answer, and of what came of that.
-pub(super) const JUDGED: [&str; 13] = [
-    "eval",
-    "evals",
-    "evaluation",
-    "evaluations",
-    "evaluator",
-    "judge",
-    "judgement",
-    "judgment",
-    "grader",
-    "grading",
-    "critique",
-    "critic",
-    "feedback",
-];
+pub(super) const JUDGED: [&str; 13] = listed(
+    "eval evals evaluation evaluations evaluator judge judgement judgment grader grading critique critic \
+        feedback",
+);
 /// Names of what became of a request: as a flag, and with a word for it.
 pub(super) const ENDED: [&str; 7] =
     ["blocked", "refused", "rejected", "failed", "mocked", "throttled", "skipped"];

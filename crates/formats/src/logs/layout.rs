@@ -10,6 +10,7 @@ use crate::record::numbers::{TokenId, count};
 use crate::record::outcome::{LoggedOutcome, answers_no_prompt};
 use crate::record::stated_time::StatedTime;
 use crate::time::{NumberUnit, Numbers, Time, WrittenTime};
+use kvset_core::units::names::listed;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -246,18 +247,8 @@ fn served_no_prompt(record: &[u8], places: &Places) -> Result<Option<&'static st
 
 /// Objects of a record that say when its request came, where neither the record nor the request does. Others have times
 /// of their own: when a user signed up.
-const AROUND: [&str; 10] = [
-    "metadata",
-    "meta",
-    "eventMetadata",
-    "event_metadata",
-    "timing",
-    "timings",
-    "timestamps",
-    "info",
-    "trace",
-    "response",
-];
+const AROUND: [&str; 10] =
+    listed("metadata meta eventMetadata event_metadata timing timings timestamps info trace response");
 
 /// What a record with the names of plain rows itself states of times.
 fn own_times(record: &[u8]) -> Result<StatedTime, DecodeError> {

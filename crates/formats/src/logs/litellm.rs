@@ -6,6 +6,7 @@ use super::path;
 use super::{LoggedPrompt, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::record::members::member_text;
+use kvset_core::units::names::listed;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -22,40 +23,15 @@ pub(super) const SWITCH_ON: &str = "send LiteLLM's whole standard_logging_object
 const CHATS: [&str; 2] = ["completion", "acompletion"];
 const COMPLETIONS: [&str; 2] = ["text_completion", "atext_completion"];
 /// Calls that generate text from more than the payload has. `generate_content` and `run_thread` have several spellings.
-const PARTIAL: [&str; 9] = [
-    "anthropic_messages",
-    "responses",
-    "generate_content",
-    "pass_through",
-    "passthrough",
-    "realtime",
-    "run_thread",
-    "send_message",
-    "call_mcp_tool",
-];
+const PARTIAL: [&str; 9] = listed(
+    "anthropic_messages responses generate_content pass_through passthrough realtime run_thread \
+        send_message call_mcp_tool",
+);
 /// Parts of the names of calls that generate no text: of media, files, jobs and whatever else a provider keeps.
-const OTHERS: [&str; 20] = [
-    "embedding",
-    "rerank",
-    "moderation",
-    "image_",
-    "transcription",
-    "speech",
-    "search",
-    "batch",
-    "assistant",
-    "thread",
-    "message",
-    "file",
-    "fine_tuning",
-    "video",
-    "vector_store",
-    "container",
-    "ocr",
-    "list_mcp_tools",
-    "list_input_items",
-    "skill",
-];
+const OTHERS: [&str; 20] = listed(
+    "embedding rerank moderation image_ transcription speech search batch assistant thread message file \
+        fine_tuning video vector_store container ocr list_mcp_tools list_input_items skill",
+);
 
 pub(super) fn passed_over(record: &[u8]) -> Result<Option<&'static str>, DecodeError> {
     let is = |path: &str, values: &[&str]| -> Result<bool, DecodeError> {

@@ -4,6 +4,7 @@ use super::outcome::LoggedOutcome;
 use super::stated_time::{DURATION, StatedTime};
 use crate::spelling::Spellings;
 use hashbrown::HashSet;
+use kvset_core::units::names::listed;
 use std::sync::LazyLock;
 
 /// What a count is of.
@@ -69,48 +70,27 @@ pub(crate) const OF_A_USAGE: [&str; 2] = ["input", "output"];
 /// Fields of a row, or of its response, that lead to a usage.
 pub(crate) const USAGES: [&str; 5] = ["usage", "usage_metadata", "usage_details", "meta_info", "timings"];
 /// Fields of a usage that lead on.
-pub(crate) const DETAILS: [&str; 5] = [
-    "prompt_tokens_details",
-    "prompt_token_details",
-    "input_tokens_details",
-    "input_token_details",
-    "cache_creation",
-];
+pub(crate) const DETAILS: [&str; 5] = listed(
+    "prompt_tokens_details prompt_token_details input_tokens_details input_token_details cache_creation",
+);
 /// Fields that hold a response, or a part of one.
 pub(crate) const RESPONSES: [&str; 4] = ["response", "chunks", "message", "body"];
 
 /// Counts that a row may have by itself, alongside its usage.
-pub(crate) const ROW_COUNTS: [&str; 11] = [
-    "output_tokens",
-    "completion_tokens",
-    "num_output_tokens",
-    "output_length",
-    "output_len",
-    "output_toks",
-    "osl",
-    "cached_tokens",
-    "num_cached_tokens",
-    "cached_prompt_tokens",
-    "cached_input_tokens",
-];
+pub(crate) const ROW_COUNTS: [&str; 11] = listed(
+    "output_tokens completion_tokens num_output_tokens output_length output_len output_toks osl \
+        cached_tokens num_cached_tokens cached_prompt_tokens cached_input_tokens",
+);
 
 /// Fields that list the token ids of the answer, whose number is its length where nothing else says that.
 pub(crate) const ANSWER_IDS: [&str; 5] =
     ["output_ids", "output_token_ids", "output_tok_ids", "completion_token_ids", "response_token_ids"];
 
 /// Fields of a row itself that state its prompt's tokens: no usage, which would say what was cached, too.
-pub(crate) const ROW_TOKENS: [&str; 10] = [
-    "prompt_tokens",
-    "input_tokens",
-    "num_prompt_tokens",
-    "num_input_tokens",
-    "prompt_token_count",
-    "input_token_count",
-    "n_prompt_tokens",
-    "tokens_in",
-    "tokens_prompt",
-    "context_tokens",
-];
+pub(crate) const ROW_TOKENS: [&str; 10] = listed(
+    "prompt_tokens input_tokens num_prompt_tokens num_input_tokens prompt_token_count input_token_count \
+        n_prompt_tokens tokens_in tokens_prompt context_tokens",
+);
 /// The same under names that do not say of what they are the length: alongside token ids, of tokens.
 pub(crate) const ROW_LENGTHS: [&str; 6] =
     ["input_length", "prompt_length", "prompt_len", "input_toks", "input_len", "isl"];

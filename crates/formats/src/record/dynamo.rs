@@ -11,32 +11,16 @@ use crate::time::{NumberUnit, Numbers, Time, ms_of};
 use kvset_core::request::event::CachedTokens;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
+use kvset_core::units::names::listed;
 use serde::de::{Error as _, MapAccess};
 use std::ops::Range;
 use std::time::Duration;
 
-const KNOWN: [&str; 20] = [
-    "event",
-    "event_type",
-    "event_time_unix_ms",
-    "agent_context",
-    "session_id",
-    "request",
-    "request_received_ms",
-    "total_time_ms",
-    "input_tokens",
-    "output_tokens",
-    "replay",
-    "trace_block_size",
-    "input_length",
-    "input_sequence_hashes",
-    "cached_tokens",
-    "worker",
-    "prefill_worker_id",
-    "prefill_dp_rank",
-    "decode_worker_id",
-    "decode_dp_rank",
-];
+const KNOWN: [&str; 20] = listed(
+    "event event_type event_time_unix_ms agent_context session_id request request_received_ms total_time_ms \
+        input_tokens output_tokens replay trace_block_size input_length input_sequence_hashes cached_tokens \
+        worker prefill_worker_id prefill_dp_rank decode_worker_id decode_dp_rank",
+);
 
 /// Why other events of a trace are passed over.
 pub(crate) const OTHER_EVENT: &str = "an event of another kind than request_end; bodies of request_payload are read \

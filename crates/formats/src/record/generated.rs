@@ -6,6 +6,7 @@
 //! recognised by that.
 
 use super::numbers::TokenId;
+use kvset_core::units::names::listed;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::{RequestTokenizer, TokenizeError};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny};
@@ -129,7 +130,7 @@ impl fmt::Debug for Spoken {
 impl GeneratedReading {
     /// Takes the value of a field that lists token ids.
     pub fn list(&mut self, ids: &str) {
-        self.ids.add(listed(ids), false);
+        self.ids.add(tokens_in(ids), false);
     }
 
     /// Takes the choices of a response, or of a chunk of one. vLLM lists in each the ids that it adds.
@@ -139,7 +140,7 @@ impl GeneratedReading {
         match choices.as_slice() {
             [choice] if choice.get("index").is_none_or(|index| index.get() == "0") => {
                 let said = |name| choice.get(name).filter(|value| value.get() != "null");
-                said("token_ids").into_iter().for_each(|ids| self.ids.add(listed(ids.get()), true));
+                said("token_ids").into_iter().for_each(|ids| self.ids.add(tokens_in(ids.get()), true));
                 said("text").into_iter().for_each(|text| self.text.add(content(text)));
                 let messages = said("message").into_iter().chain(said("delta"));
                 messages.for_each(|message| self.text.add(message_text(message)));
@@ -260,7 +261,7 @@ impl<'de> DeserializeSeed<'de> for List<'_> {
     }
 }
 
-fn listed(list: &str) -> AnswerTokens {
+fn tokens_in(list: &str) -> AnswerTokens {
     if !list.trim_start().starts_with('[') {
         return AnswerTokens::Nowhere;
     }
@@ -273,15 +274,9 @@ fn listed(list: &str) -> AnswerTokens {
 
 /// The text of a message, or of a part of one that was streamed.
 fn message_text(message: &RawValue) -> Spoken {
-    const UNSHOWN: [&str; 7] = [
-        "reasoning_content",
-        "reasoning",
-        "reasoning_details",
-        "thinking_blocks",
-        "tool_calls",
-        "function_call",
-        "audio",
-    ];
+    const UNSHOWN: [&str; 7] = listed(
+        "reasoning_content reasoning reasoning_details thinking_blocks tool_calls function_call audio",
+    );
     let members = object(message);
     if UNSHOWN.iter().filter_map(|name| members.get(*name)).any(|value| !is_empty(value)) {
         return Spoken::Else;

@@ -7,6 +7,7 @@ use crate::key::Key;
 use crate::spelling::Spellings;
 use crate::time::{NumberUnit, Numbers, Time, WrittenTime};
 use kvset_core::request::labels::Label;
+use kvset_core::units::names::listed;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;
@@ -17,16 +18,8 @@ use std::time::Duration;
 pub const TOKEN_FIELDS: [&str; 5] = ["input_ids", "token_ids", "tokens", "prompt_token_ids", "input_tok_ids"];
 
 /// The names of prompts and sessions in rows, in the usual spelling.
-const ROW_NAMES: [&str; 8] = [
-    "hash_ids",
-    "chunk_hashes",
-    "block_hashes",
-    "prefix_hashes",
-    "page_ids",
-    "session_id",
-    "chat_id",
-    "block_size",
-];
+const ROW_NAMES: [&str; 8] =
+    listed("hash_ids chunk_hashes block_hashes prefix_hashes page_ids session_id chat_id block_size");
 
 /// The usual spelling of a name that rows have for a prompt, a session or a label.
 pub(crate) fn row_name(key: &str) -> &str {

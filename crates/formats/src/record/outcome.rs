@@ -6,19 +6,14 @@ use super::numbers::count;
 use crate::row_values::{RowValue, walk};
 use crate::spelling::Spellings;
 use aho_corasick::packed::Searcher;
+use kvset_core::units::names::listed;
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
 
 /// The HTTP status of the answer, or a word for it.
-const STATUSES: [&str; 7] = [
-    "status",
-    "status_code",
-    "response_status",
-    "response_code",
-    "response_status_code",
-    "http_status",
-    "http_status_code",
-];
+const STATUSES: [&str; 7] = listed(
+    "status status_code response_status response_code response_status_code http_status http_status_code",
+);
 /// What went wrong, where something did.
 const ERRORS: [&str; 2] = ["error", "error_code"];
 /// Whether the request was answered.
@@ -207,24 +202,10 @@ pub fn served_elsewhere(record: &[u8], brief: &[u8]) -> Option<&'static str> {
 
 /// Whether requests of this path are answered without generating text.
 pub(crate) fn answers_no_prompt(path: &str) -> bool {
-    const OTHERS: [&str; 16] = [
-        "embeddings",
-        "rerank",
-        "score",
-        "pooling",
-        "classify",
-        "moderations",
-        "generations",
-        "edits",
-        "variations",
-        "transcriptions",
-        "translations",
-        "speech",
-        "count_tokens",
-        "tokenize",
-        "detokenize",
-        "models",
-    ];
+    const OTHERS: [&str; 16] = listed(
+        "embeddings rerank score pooling classify moderations generations edits variations transcriptions \
+            translations speech count_tokens tokenize detokenize models",
+    );
     let path = path.split(['?', '#']).next().unwrap_or_default();
     path.trim_end_matches('/').rsplit('/').next().is_some_and(|last| OTHERS.contains(&last))
 }

@@ -10,6 +10,7 @@ use super::row::{Draft, RowBatch, StatedTimes};
 use aho_corasick::AhoCorasick;
 use aho_corasick::packed::Searcher;
 use kvset_core::request::event::RequestEvent;
+use kvset_core::units::names::listed;
 use kvset_core::units::pages::Scope;
 use std::sync::LazyLock;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -26,17 +27,8 @@ const REMEMBERED: usize = 1 << 14;
 /// copy.
 const TOLD_PROMPTS: u64 = 3;
 /// Names that logs give a request.
-const NAMES: [&str; 9] = [
-    "request_id",
-    "requestId",
-    "request-id",
-    "req_id",
-    "rid",
-    "RequestId",
-    "correlation_id",
-    "bootstrap_room",
-    "call_id",
-];
+const NAMES: [&str; 9] =
+    listed("request_id requestId request-id req_id rid RequestId correlation_id bootstrap_room call_id");
 
 /// How many prompts come back whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,6 +10,7 @@ use super::members::members;
 use crate::spelling::Spellings;
 use crate::time::{NumberUnit, Numbers, Time, TimeFault, TimeNumber, WrittenTime};
 use hashbrown::HashMap;
+use kvset_core::units::names::listed;
 use serde::de::{Error, MapAccess};
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
@@ -73,21 +74,10 @@ const OFTEN_OTHERS: [&str; 6] =
     ["arrival", "start", "end", "request_start", "request_time", "inference_time"];
 
 /// Names of when a request was answered.
-const ENDS: [&str; 13] = [
-    "end_time",
-    "end",
-    "ended_at",
-    "end_timestamp",
-    "end_ts",
-    "request_end_time",
-    "request_end",
-    "finished_at",
-    "finish_time",
-    "completed_at",
-    "completed_time",
-    "response_sent_at",
-    "response_timestamp",
-];
+const ENDS: [&str; 13] = listed(
+    "end_time end ended_at end_timestamp end_ts request_end_time request_end finished_at finish_time \
+        completed_at completed_time response_sent_at response_timestamp",
+);
 
 /// Names of how long a request took, those that say most first, with the unit of those who write it.
 const LENGTHS: [(&str, Option<NumberUnit>); 14] = [

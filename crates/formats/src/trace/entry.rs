@@ -14,6 +14,7 @@ use crate::time::{Moment, NumberUnit, Numbers, Time, ms_of};
 use hashbrown::HashMap;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
+use kvset_core::units::names::listed;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 use std::ops::Range;
@@ -22,31 +23,11 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The field names of a row, and of the session and sub-agents around it.
-const KNOWN: [&str; 23] = [
-    "t",
-    "in",
-    "out",
-    "hash_ids",
-    "chunk_hashes",
-    "block_hashes",
-    "prefix_hashes",
-    "chunk_size",
-    "seq_len",
-    "ids_chained",
-    "api_time",
-    "delay",
-    "delay_ms",
-    "input_length",
-    "output_length",
-    "duration_ms",
-    "block_size",
-    "hash_id_scope",
-    "requests",
-    "session_id",
-    "id",
-    "cached_tokens",
-    "request_id",
-];
+const KNOWN: [&str; 23] = listed(
+    "t in out hash_ids chunk_hashes block_hashes prefix_hashes chunk_size seq_len ids_chained api_time \
+        delay delay_ms input_length output_length duration_ms block_size hash_id_scope requests session_id \
+        id cached_tokens request_id",
+);
 
 /// What reads the value of a known field.
 #[derive(Debug, Clone, Copy)]

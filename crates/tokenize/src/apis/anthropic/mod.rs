@@ -9,6 +9,7 @@ use crate::fields::ObjectFields;
 use crate::remarks::ChatRemarks;
 use crate::rules::{BILLING_HEADER, ChatRules};
 use crate::unrendered::shown_role;
+use kvset_core::units::names::listed;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
@@ -17,24 +18,12 @@ const BLOCKS: [&str; 6] =
     ["tool_use", "tool_result", "thinking", "redacted_thinking", "tool_reference", "search_result"];
 
 /// Kinds of blocks that no engine reads, as far as the API has a name for them.
-const UNREAD: [&str; 16] = [
-    "image",
-    "document",
-    "container_upload",
-    "search_result",
-    "server_tool_use",
-    "web_search_tool_result",
-    "web_fetch_tool_result",
-    "code_execution_tool_result",
-    "bash_code_execution_tool_result",
-    "text_editor_code_execution_tool_result",
-    "tool_search_tool_result",
-    "mcp_tool_use",
-    "mcp_tool_result",
-    "tool_addition",
-    "tool_removal",
-    "tool_reference",
-];
+const UNREAD: [&str; 16] = listed(
+    "image document container_upload search_result server_tool_use web_search_tool_result \
+        web_fetch_tool_result code_execution_tool_result bash_code_execution_tool_result \
+        text_editor_code_execution_tool_result tool_search_tool_result mcp_tool_use mcp_tool_result \
+        tool_addition tool_removal tool_reference",
+);
 
 /// How the engine at hand turns messages of this API into a chat.
 pub(in super::super) struct Conversion<'a> {
