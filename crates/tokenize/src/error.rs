@@ -69,34 +69,23 @@ pub enum TokenizeCode {
 }
 
 impl TokenizeCode {
-    /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 10] = [
-        Self::InvalidBody,
-        Self::MissingField,
-        Self::UnsupportedContent,
-        Self::UnsupportedField,
-        Self::UnrenderedField,
-        Self::NoChatTemplate,
-        Self::TemplateRefused,
-        Self::TemplateFailed,
-        Self::TokenizerFailed,
-        Self::RequestTooLarge,
+    /// Every code with its stable name, in the order of this page: the name of a refusal is that of its record's.
+    pub const NAMES: [(Self, &'static str); 10] = [
+        (Self::InvalidBody, "invalid_body"),
+        (Self::MissingField, "missing_field"),
+        (Self::UnsupportedContent, "unsupported_content"),
+        (Self::UnsupportedField, "unsupported_field"),
+        (Self::UnrenderedField, "unrendered_field"),
+        (Self::NoChatTemplate, "no_chat_template"),
+        (Self::TemplateRefused, "template_refused"),
+        (Self::TemplateFailed, "template_failed"),
+        (Self::TokenizerFailed, "tokenizer_failed"),
+        (Self::RequestTooLarge, "request_too_large"),
     ];
 
     /// The stable name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::InvalidBody => "invalid_body",
-            Self::MissingField => "missing_field",
-            Self::UnsupportedContent => "unsupported_content",
-            Self::UnsupportedField => "unsupported_field",
-            Self::UnrenderedField => "unrendered_field",
-            Self::NoChatTemplate => "no_chat_template",
-            Self::TemplateRefused => "template_refused",
-            Self::TemplateFailed => "template_failed",
-            Self::TokenizerFailed => "tokenizer_failed",
-            Self::RequestTooLarge => "request_too_large",
-        }
+        Self::NAMES[self as usize].1
     }
 }
 
@@ -151,9 +140,9 @@ mod tests {
 
     #[test]
     fn a_code_is_its_variant_in_snake_case() {
-        let names: BTreeSet<_> = TokenizeCode::ALL.iter().map(|code| code.name()).collect();
-        assert_eq!(names.len(), TokenizeCode::ALL.len());
-        for code in TokenizeCode::ALL {
+        let names: BTreeSet<_> = TokenizeCode::NAMES.iter().map(|(code, _)| code.name()).collect();
+        assert_eq!(names.len(), TokenizeCode::NAMES.len());
+        for (code, _) in TokenizeCode::NAMES {
             let camel: String =
                 code.name().split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
             assert_eq!(camel, format!("{code:?}"));

@@ -80,82 +80,57 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 34] = [
-        Self::EmptyRecord,
-        Self::UnknownEncoding,
-        Self::UnknownSchema,
-        Self::Undecodable,
-        Self::RecordTooLarge,
-        Self::TooManyPages,
-        Self::PageCountMismatch,
-        Self::InvalidCachedTokens,
-        Self::InvalidNumber,
-        Self::InvalidPageSize,
-        Self::EventTimeOutOfRange,
-        Self::EventTimeAhead,
-        Self::MissingField,
-        Self::MissingPool,
-        Self::InvalidPool,
-        Self::PoolConflict,
-        Self::UnknownPageSize,
-        Self::TooManyPools,
-        Self::ChainViolation,
-        Self::InvalidBody,
-        Self::UnsupportedContent,
-        Self::UnsupportedField,
-        Self::UnrenderedField,
-        Self::ScatteredPrompt,
-        Self::PromptMismatch,
-        Self::NoChatTemplate,
-        Self::TemplateRefused,
-        Self::TemplateFailed,
-        Self::TokenizerFailed,
-        Self::RequestTooLarge,
-        Self::UnknownModel,
-        Self::InvalidField,
-        Self::Unreadable,
-        Self::IdSchemeMismatch,
+    /// Every code with its stable name, in the order of this page.
+    const NAMES: [(Self, &'static str); 34] = [
+        (Self::EmptyRecord, "empty_record"),
+        (Self::UnknownEncoding, "unknown_encoding"),
+        (Self::UnknownSchema, "unknown_schema"),
+        (Self::Undecodable, "undecodable"),
+        (Self::RecordTooLarge, "record_too_large"),
+        (Self::TooManyPages, "too_many_pages"),
+        (Self::PageCountMismatch, "page_count_mismatch"),
+        (Self::InvalidCachedTokens, "invalid_cached_tokens"),
+        (Self::InvalidNumber, "invalid_number"),
+        (Self::InvalidPageSize, "invalid_page_size"),
+        (Self::EventTimeOutOfRange, "event_time_out_of_range"),
+        (Self::EventTimeAhead, "event_time_ahead"),
+        (Self::MissingField, "missing_field"),
+        (Self::MissingPool, "missing_pool"),
+        (Self::InvalidPool, "invalid_pool"),
+        (Self::PoolConflict, "pool_conflict"),
+        (Self::UnknownPageSize, "unknown_page_size"),
+        (Self::TooManyPools, "too_many_pools"),
+        (Self::ChainViolation, "chain_violation"),
+        (Self::InvalidBody, "invalid_body"),
+        (Self::UnsupportedContent, "unsupported_content"),
+        (Self::UnsupportedField, "unsupported_field"),
+        (Self::UnrenderedField, "unrendered_field"),
+        (Self::ScatteredPrompt, "scattered_prompt"),
+        (Self::PromptMismatch, "prompt_mismatch"),
+        (Self::NoChatTemplate, "no_chat_template"),
+        (Self::TemplateRefused, "template_refused"),
+        (Self::TemplateFailed, "template_failed"),
+        (Self::TokenizerFailed, "tokenizer_failed"),
+        (Self::RequestTooLarge, "request_too_large"),
+        (Self::UnknownModel, "unknown_model"),
+        (Self::InvalidField, "invalid_field"),
+        (Self::Unreadable, "unreadable"),
+        (Self::IdSchemeMismatch, "id_scheme_mismatch"),
     ];
+
+    /// Every code; the complete set of metric labels.
+    pub const ALL: [Self; Self::NAMES.len()] = {
+        let (mut all, mut at) = ([Self::EmptyRecord; Self::NAMES.len()], 0);
+        while at < all.len() {
+            all[at] = Self::NAMES[at].0;
+            at += 1;
+        }
+        all
+    };
 
     /// The stable name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::EmptyRecord => "empty_record",
-            Self::UnknownEncoding => "unknown_encoding",
-            Self::UnknownSchema => "unknown_schema",
-            Self::Undecodable => "undecodable",
-            Self::RecordTooLarge => "record_too_large",
-            Self::TooManyPages => "too_many_pages",
-            Self::PageCountMismatch => "page_count_mismatch",
-            Self::InvalidCachedTokens => "invalid_cached_tokens",
-            Self::InvalidNumber => "invalid_number",
-            Self::InvalidPageSize => "invalid_page_size",
-            Self::EventTimeOutOfRange => "event_time_out_of_range",
-            Self::EventTimeAhead => "event_time_ahead",
-            Self::MissingField => "missing_field",
-            Self::MissingPool => "missing_pool",
-            Self::InvalidPool => "invalid_pool",
-            Self::PoolConflict => "pool_conflict",
-            Self::UnknownPageSize => "unknown_page_size",
-            Self::TooManyPools => "too_many_pools",
-            Self::ChainViolation => "chain_violation",
-            Self::InvalidBody => "invalid_body",
-            Self::UnsupportedContent => "unsupported_content",
-            Self::UnsupportedField => "unsupported_field",
-            Self::UnrenderedField => "unrendered_field",
-            Self::ScatteredPrompt => "scattered_prompt",
-            Self::PromptMismatch => "prompt_mismatch",
-            Self::NoChatTemplate => "no_chat_template",
-            Self::TemplateRefused => "template_refused",
-            Self::TemplateFailed => "template_failed",
-            Self::TokenizerFailed => "tokenizer_failed",
-            Self::RequestTooLarge => "request_too_large",
-            Self::UnknownModel => "unknown_model",
-            Self::InvalidField => "invalid_field",
-            Self::Unreadable => "unreadable",
-            Self::IdSchemeMismatch => "id_scheme_mismatch",
-        }
+        Self::NAMES[self as usize].1
     }
 }
 

@@ -28,8 +28,14 @@ pub(crate) const OTHER_EVENT: &str = "an event of another kind than request_end;
 /// The record, its `event` envelope and its inner objects, read as one flat object.
 struct DynamoRecord<'s> {
     batch: &'s mut RowBatch,
-    trouble: ParseTrouble,
     scope_field: Option<&'s str>,
+    trouble: ParseTrouble,
+    found: DynamoFields,
+}
+
+/// What was found in it.
+#[derive(Default)]
+struct DynamoFields {
     /// The record tells of something else than a finished request.
     is_other_event: bool,
     ended: Option<Time>,
@@ -51,40 +57,16 @@ struct DynamoRecord<'s> {
     decode: (Option<Range<usize>>, Option<Range<usize>>),
 }
 
-impl<'s> DynamoRecord<'s> {
-    fn new(batch: &'s mut RowBatch, scope_field: Option<&'s str>) -> Self {
-        Self {
-            batch,
-            trouble: ParseTrouble::default(),
-            scope_field,
-            is_other_event: false,
-            ended: None,
-            received: None,
-            total: None,
-            input_tokens: None,
-            input_length: None,
-            page_size: None,
-            ids: None,
-            output_tokens: None,
-            session: None,
-            scope_name: None,
-            cached_tokens: None,
-            labels: Labels::default(),
-            parts: NamedParts::default(),
-            prefill: (None, None),
-            decode: (None, None),
-        }
-    }
-
+impl DynamoRecord<'_> {
     /// When the request came: as stated, or its end less its duration.
     fn received(&self) -> Option<Time> {
-        self.received.or_else(|| Some(self.ended?.before(self.total?)))
+        self.found.received.or_else(|| Some(self.found.ended?.before(self.found.total?)))
     }
 
     /// The cache that the prompt was looked up in: that of the worker that computed it and of its rank.
     fn replica(&mut self) -> Option<Range<usize>> {
-        let decode = std::mem::take(&mut self.decode);
-        let (id, rank) = match std::mem::take(&mut self.prefill) {
+        let decode = std::mem::take(&mut self.found.decode);
+        let (id, rank) = match std::mem::take(&mut self.found.prefill) {
             (None, _) => decode,
             prefill => prefill,
         };
@@ -97,26 +79,29 @@ impl<'s> DynamoRecord<'s> {
     }
 
     fn draft(&mut self) -> Result<Draft, RowFault> {
-        if let (Some(stated), Some(found)) = (self.input_tokens, self.input_length) {
+        if let (Some(stated), Some(found)) = (self.found.input_tokens, self.found.input_length) {
             StatedPrompts::default().compare(Some(stated), found, PromptForm::PageIds, &[""; 0])?;
         }
-        if self.labels.get(Label::Replica).is_none() {
+        if self.found.labels.get(Label::Replica).is_none() {
             let replica = self.replica();
-            self.labels.set(Label::Replica, replica);
+            self.found.labels.set(Label::Replica, replica);
         }
-        let kept = self.batch.kept_apart(&self.parts);
+        let kept = self.batch.kept_apart(&self.found.parts);
         let received = self.received().ok_or_else(|| RowFault::missing("request_received_ms"))?;
         let mut draft = Draft {
-            page_size: self.page_size,
-            ids: self.ids.clone().ok_or_else(|| RowFault::missing("input_sequence_hashes"))?,
-            input_tokens: self.input_length.or(self.input_tokens),
-            output_tokens: self.output_tokens,
-            duration_ms: self.total.map(ms_of),
-            session: self.session.clone(),
-            scope_name: self.scope_name.clone(),
+            page_size: self.found.page_size,
+            ids: self.found.ids.clone().ok_or_else(|| RowFault::missing("input_sequence_hashes"))?,
+            input_tokens: self.found.input_length.or(self.found.input_tokens),
+            output_tokens: self.found.output_tokens,
+            duration_ms: self.found.total.map(ms_of),
+            session: self.found.session.clone(),
+            scope_name: self.found.scope_name.clone(),
             // A row that counts tokens leaves those out that its engine does not report.
-            cached_tokens: CachedTokens::of_usage(self.cached_tokens, self.input_tokens.is_some()),
-            labels: self.labels.clone(),
+            cached_tokens: CachedTokens::of_usage(
+                self.found.cached_tokens,
+                self.found.input_tokens.is_some(),
+            ),
+            labels: self.found.labels.clone(),
             ..kept
         };
         draft.at(Some(received));
@@ -130,17 +115,17 @@ impl<'s> DynamoRecord<'s> {
     fn event_type<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
         let start = self.batch.text.len();
         let kind = self.name(map)?.map(|name| &self.batch.text[name]);
-        self.is_other_event = kind.is_some_and(|kind| kind != "request_end");
+        self.found.is_other_event = kind.is_some_and(|kind| kind != "request_end");
         self.batch.text.truncate(start);
         Ok(())
     }
 
     fn hashes<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
-        if self.ids.is_some() {
+        if self.found.ids.is_some() {
             return Err(self.trouble.stop(RowFault::Repeated { field: "input_sequence_hashes" }));
         }
         let read = map.next_value_seed(Any(Ids(&mut self.batch.ids)))?;
-        self.ids = Some(self.trouble.number("page ids", read)?);
+        self.found.ids = Some(self.trouble.number("page ids", read)?);
         Ok(())
     }
 }
@@ -149,10 +134,10 @@ impl<'de> Fields<'de> for DynamoRecord<'_> {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         if self.scope_field == Some(key) {
             self.trouble.field = "--id-scope field";
-            self.scope_name = self.name(map)?;
+            self.found.scope_name = self.name(map)?;
             match (key, Label::of_field(key)) {
-                ("session_id", _) => self.session = self.scope_name.clone(),
-                (_, Some(label)) => self.labels.set(label, self.scope_name.clone()),
+                ("session_id", _) => self.found.session = self.found.scope_name.clone(),
+                (_, Some(label)) => self.found.labels.set(label, self.found.scope_name.clone()),
                 _ => {}
             }
             return Ok(());
@@ -169,29 +154,29 @@ impl<'de> Fields<'de> for DynamoRecord<'_> {
                 map.next_value_seed(Object(self))?
             }
             "event_type" => self.event_type(map)?,
-            "event_time_unix_ms" => self.ended = read_time(map, MS, &mut self.trouble)?,
-            "request_received_ms" => self.received = read_time(map, MS, &mut self.trouble)?,
-            "total_time_ms" => self.total = read_length(map, NumberUnit::Milliseconds)?,
-            "input_tokens" => self.input_tokens = self.trouble.count(map)?,
-            "input_length" => self.input_length = self.trouble.count(map)?,
-            "output_tokens" => self.output_tokens = self.trouble.count(map)?,
-            "session_id" => self.session = self.name(map)?,
-            "cached_tokens" => self.cached_tokens = self.trouble.count(map)?,
+            "event_time_unix_ms" => self.found.ended = read_time(map, MS, &mut self.trouble)?,
+            "request_received_ms" => self.found.received = read_time(map, MS, &mut self.trouble)?,
+            "total_time_ms" => self.found.total = read_length(map, NumberUnit::Milliseconds)?,
+            "input_tokens" => self.found.input_tokens = self.trouble.count(map)?,
+            "input_length" => self.found.input_length = self.trouble.count(map)?,
+            "output_tokens" => self.found.output_tokens = self.trouble.count(map)?,
+            "session_id" => self.found.session = self.name(map)?,
+            "cached_tokens" => self.found.cached_tokens = self.trouble.count(map)?,
             "trace_block_size" => {
                 let tokens = self.trouble.count(map)?.and_then(|tokens| u32::try_from(tokens).ok());
                 let page_size = tokens.and_then(PageSize::new);
-                self.page_size = Some(page_size.ok_or_else(|| A::Error::custom("no page size"))?);
+                self.found.page_size = Some(page_size.ok_or_else(|| A::Error::custom("no page size"))?);
             }
             "input_sequence_hashes" => self.hashes(map)?,
-            "prefill_worker_id" => self.prefill.0 = self.name(map)?,
-            "prefill_dp_rank" => self.prefill.1 = self.name(map)?,
-            "decode_worker_id" => self.decode.0 = self.name(map)?,
-            "decode_dp_rank" => self.decode.1 = self.name(map)?,
-            name if NamedParts::takes(name) => self.parts.read(name, map, &mut self.batch.text)?,
+            "prefill_worker_id" => self.found.prefill.0 = self.name(map)?,
+            "prefill_dp_rank" => self.found.prefill.1 = self.name(map)?,
+            "decode_worker_id" => self.found.decode.0 = self.name(map)?,
+            "decode_dp_rank" => self.found.decode.1 = self.name(map)?,
+            name if NamedParts::takes(name) => self.found.parts.read(name, map, &mut self.batch.text)?,
             field => match Label::of_field(field) {
                 Some(label) => {
                     let name = self.name(map)?;
-                    self.labels.set(label, name);
+                    self.found.labels.set(label, name);
                 }
                 None => ignore(map)?,
             },
@@ -207,11 +192,12 @@ pub(crate) fn read_record(
     batch: &mut RowBatch,
     id_scope: &IdScope,
 ) -> Result<Option<Draft>, RowFault> {
-    let mut record = DynamoRecord::new(batch, id_scope.field());
+    let (trouble, found) = (ParseTrouble::default(), DynamoFields::default());
+    let mut record = DynamoRecord { batch, scope_field: id_scope.field(), trouble, found };
     if let Err(error) = read_line(line, Object(&mut record)) {
         return Err(record.trouble.fault(&error));
     }
-    if record.is_other_event {
+    if record.found.is_other_event {
         batch.clear();
         return Ok(None);
     }

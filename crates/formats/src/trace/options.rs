@@ -43,8 +43,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format with the name users write.
-    pub const NAMES: [(&'static str, Format); 19] = [
+    /// Formats that are none of a log's, with the names users write.
+    const OWN: [(&'static str, Self); 10] = [
         ("auto", Format::Auto),
         ("mooncake", Format::Mooncake),
         ("mooncake-delta", Format::MooncakeDelta),
@@ -55,16 +55,23 @@ impl Format {
         ("openai", Format::Openai),
         ("avro", Format::Avro),
         ("events", Format::Events),
-        ("litellm", Format::Log(Preset::Litellm)),
-        ("kong", Format::Log(Preset::Kong)),
-        ("apisix", Format::Log(Preset::Apisix)),
-        ("higress", Format::Log(Preset::Higress)),
-        ("envoy-ai-gateway", Format::Log(Preset::EnvoyAiGateway)),
-        ("vllm", Format::Log(Preset::Vllm)),
-        ("sglang", Format::Log(Preset::Sglang)),
-        ("openai-batch", Format::Log(Preset::OpenaiBatch)),
-        ("otlp", Format::Log(Preset::Otlp)),
     ];
+
+    /// Every format with the name users write: of a log that of its preset.
+    pub const NAMES: [(&'static str, Self); Self::OWN.len() + Preset::NAMES.len() - 1] = {
+        let mut names = [Self::OWN[0]; Self::OWN.len() + Preset::NAMES.len() - 1];
+        let (mut own, mut logs) = (0, 0);
+        while own < Self::OWN.len() {
+            names[own] = Self::OWN[own];
+            own += 1;
+        }
+        while own + logs < names.len() {
+            let (name, preset) = Preset::LOGS[logs];
+            names[own + logs] = (name, Self::Log(preset));
+            logs += 1;
+        }
+        names
+    };
 }
 
 impl Format {

@@ -26,18 +26,25 @@ pub(super) fn message(role: &str, fields: &[(&str, String)]) -> String {
     format!("{{\"role\":{}{fields}}}", quoted(role))
 }
 
-/// A message of thoughts, texts and calls of tools; nothing where it has none of them.
+/// A message of thoughts, texts and calls of tools, of whom it names; nothing where it has none of the three.
 pub(super) fn turn<T: AsRef<str>>(
-    role: &str,
-    thoughts: &str,
+    (role, name): (&str, Option<&str>),
+    thoughts: Option<&str>,
     texts: &[T],
     calls: &[String],
 ) -> Option<String> {
-    let thoughts = (!thoughts.is_empty()).then(|| ("reasoning_content", quoted(thoughts)));
+    let thoughts = thoughts.map(|thoughts| ("reasoning_content", quoted(thoughts)));
     let calls = (!calls.is_empty()).then(|| ("tool_calls", format!("[{}]", calls.join(","))));
     let texts = content(texts).map(|content| ("content", content));
-    let fields: Vec<_> = thoughts.into_iter().chain(texts).chain(calls).collect();
-    (!fields.is_empty()).then(|| message(role, &fields))
+    let mut fields: Vec<_> = thoughts.into_iter().chain(texts).chain(calls).collect();
+    let says_something = !fields.is_empty();
+    fields.extend(name.map(|name| ("name", quoted(name))));
+    says_something.then(|| message(role, &fields))
+}
+
+/// A text as it is written; of any other JSON the text that it is.
+pub(super) fn as_text(json: &str) -> String {
+    if json.starts_with('"') { json.to_owned() } else { quoted(json) }
 }
 
 /// A call of a tool; the arguments are a text.
@@ -59,13 +66,13 @@ pub(super) fn content<T: AsRef<str>>(texts: &[T]) -> Option<String> {
     }
 }
 
-/// A function as a tool; the schema of its parameters is JSON.
+/// A function as a tool; its description and the schema of its parameters are JSON, and null where it has none.
 pub(super) fn function(name: &str, description: Option<&str>, schema: Option<&str>) -> String {
-    let description =
-        description.map_or_else(String::new, |text| format!(",\"description\":{}", quoted(text)));
-    let schema = schema.filter(|schema| *schema != "null");
-    let schema = schema.map_or_else(String::new, |schema| format!(",\"parameters\":{schema}"));
-    format!("{{\"type\":\"function\",\"function\":{{\"name\":{}{description}{schema}}}}}", quoted(name))
+    let fields = [("description", description), ("parameters", schema)].map(|(name, json)| {
+        let json = json.filter(|json| *json != "null");
+        json.map_or_else(String::new, |json| format!(",\"{name}\":{json}"))
+    });
+    format!("{{\"type\":\"function\",\"function\":{{\"name\":{}{}}}}}", quoted(name), fields.concat())
 }
 
 /// The body of a chat.

@@ -157,7 +157,8 @@ fn add_blocks(role: &str, blocks: &[BedrockBlock<'_>], chat: &mut Vec<String>) -
             chat.push(answered(result)?);
         }
     }
-    chat.extend(chat::turn(role, &thoughts, &texts, &calls));
+    let thoughts = Some(thoughts.as_str()).filter(|thoughts| !thoughts.is_empty());
+    chat.extend(chat::turn((role, None), thoughts, &texts, &calls));
     Ok(())
 }
 

@@ -62,6 +62,13 @@ pub(super) fn check_numbers<'n>(
     }
 }
 
+/// The refusal of an attribute that belongs to nothing there.
+pub(super) fn unknown(prefix: &str) -> DecodeError {
+    let detail =
+        format!("below `{prefix}` is an attribute that is part of no message and no tool known here");
+    DecodeError::new(ErrorCode::UnrenderedField, detail)
+}
+
 /// The refusal of a part that is not there.
 pub(super) fn not_logged(prefix: &str, what: &str) -> DecodeError {
     DecodeError::new(ErrorCode::MissingField, format!("`{prefix}.N`: {what} is not logged"))

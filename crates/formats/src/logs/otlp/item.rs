@@ -9,6 +9,7 @@ use std::rc::Rc;
 const DETAILS: [&str; 2] = ["gen_ai.client.inference.operation.details", "gen_ai.content.prompt"];
 
 /// What a record holds that may be a request.
+#[derive(Default)]
 pub(super) struct LoggedItem {
     /// The span's own id and that of the span around it; empty of a log record.
     pub id: Vec<u8>,
@@ -74,7 +75,6 @@ impl LoggedItem {
         Self {
             id: span.span_id,
             parent: span.parent_span_id,
-            around: Vec::new(),
             attributes,
             process: Rc::clone(process),
             messages,
@@ -83,7 +83,7 @@ impl LoggedItem {
             start: span.start_time_unix_nano,
             end: Some(span.end_time_unix_nano),
             failed: span.status.is_some_and(|status| status.code == 2),
-            event: String::new(),
+            ..Self::default()
         }
     }
 
@@ -94,18 +94,12 @@ impl LoggedItem {
         }
         let start = if log.time_unix_nano > 0 { log.time_unix_nano } else { log.observed_time_unix_nano };
         let mut item = Self {
-            id: Vec::new(),
-            parent: Vec::new(),
-            around: Vec::new(),
             attributes,
             process: Rc::clone(process),
-            messages: Vec::new(),
             dropped: log.dropped_attributes_count,
-            dropped_events: 0,
             start,
-            end: None,
-            failed: false,
             event: log.event_name,
+            ..Self::default()
         };
         if item.event.is_empty() {
             // Where it stood before OTLP 1.5 had a field for it.

@@ -3,11 +3,10 @@
 
 use super::super::layouts::has;
 use super::item::{LoggedItem, no_requests, shared};
-use super::messages::{KeyValue, LogRecord, Resource, TelemetrySpan, or_default};
+use super::messages::{Resource, or_default};
 use crate::codec::{DecodeError, ErrorCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::rc::Rc;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,23 +47,16 @@ pub(super) fn items(record: &[u8]) -> Result<Vec<Result<LoggedItem, DecodeError>
     for process in export.resource_spans.into_iter().chain(export.resource_logs) {
         let resource = shared(process.resource);
         let spans = process.scope_spans.iter().flat_map(|scope| &scope.spans);
-        items.extend(spans.map(|span| of_span(span, &resource)));
+        items.extend(spans.map(|span| Ok(LoggedItem::of_span(of_shape(span, "span")?, &resource))));
         let records = process.scope_logs.iter().flat_map(|scope| &scope.log_records);
-        items.extend(records.map(|record| of_log_record(record, &resource)));
+        items.extend(
+            records.map(|log| Ok(LoggedItem::of_log_record(of_shape(log, "log record")?, &resource))),
+        );
     }
     Ok(items)
 }
 
-fn of_span(raw: &RawValue, process: &Rc<Vec<KeyValue>>) -> Result<LoggedItem, DecodeError> {
-    let span: TelemetrySpan = serde_json::from_str(raw.get()).map_err(|_| of_no_shape("span"))?;
-    Ok(LoggedItem::of_span(span, process))
-}
-
-fn of_log_record(raw: &RawValue, process: &Rc<Vec<KeyValue>>) -> Result<LoggedItem, DecodeError> {
-    let record: LogRecord = serde_json::from_str(raw.get()).map_err(|_| of_no_shape("log record"))?;
-    Ok(LoggedItem::of_log_record(record, process))
-}
-
-fn of_no_shape(what: &str) -> DecodeError {
-    DecodeError::new(ErrorCode::Undecodable, format!("json: it is no {what} of OTLP's"))
+fn of_shape<'a, T: Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Result<T, DecodeError> {
+    let refused = |_| DecodeError::new(ErrorCode::Undecodable, format!("json: it is no {what} of OTLP's"));
+    serde_json::from_str(raw.get()).map_err(refused)
 }

@@ -13,7 +13,7 @@
 use super::bodies::is_message;
 use super::chat::{self, is_completion, malformed, missing, of_another_form, quoted};
 use super::events;
-use super::indexed::{IndexedCall, IndexedMessage, check_numbers, not_logged, numbered};
+use super::indexed::{IndexedCall, IndexedMessage, check_numbers, not_logged, numbered, unknown};
 use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
@@ -183,20 +183,7 @@ fn function([name, description, schema]: &[Option<&str>; 3]) -> Result<String, D
     let schema = schema.ok_or_else(|| not_logged(FUNCTIONS, "the schema of a tool"))?;
     let schema: &RawValue = serde_json::from_str(schema)
         .map_err(|error| malformed("llm.request.functions.N.parameters", &error))?;
-    let mut fields = format!("\"name\":{}", quoted(name));
-    if let Some(description) = description {
-        fields += &format!(",\"description\":{}", quoted(description));
-    }
-    if schema.get() != "null" {
-        fields += &format!(",\"parameters\":{}", schema.get());
-    }
-    Ok(format!("{{\"type\":\"function\",\"function\":{{{fields}}}}}"))
-}
-
-fn unknown(prefix: &str) -> DecodeError {
-    let detail =
-        format!("below `{prefix}` is an attribute that is part of no message and no tool known here");
-    DecodeError::new(ErrorCode::UnrenderedField, detail)
+    Ok(chat::function(name, description.map(quoted).as_deref(), Some(schema.get())))
 }
 
 fn first_of_several(prefix: &str) -> DecodeError {

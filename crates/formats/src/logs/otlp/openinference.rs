@@ -6,7 +6,7 @@
 
 use super::bodies;
 use super::chat::{self, message, quoted};
-use super::indexed::{self, IndexedMessage, check_numbers, numbered};
+use super::indexed::{self, IndexedMessage, check_numbers, numbered, unknown};
 use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
@@ -165,12 +165,6 @@ fn completion(item: &LoggedItem) -> Result<Option<&str>, DecodeError> {
         [text] => Ok(Some(text)),
         _ => Err(not_logged("which of several prompts the usage is of")),
     }
-}
-
-fn unknown(prefix: &str) -> DecodeError {
-    let detail =
-        format!("below `{prefix}` is an attribute that is part of no message and no tool known here");
-    DecodeError::new(ErrorCode::UnrenderedField, detail)
 }
 
 fn not_logged(what: &str) -> DecodeError {

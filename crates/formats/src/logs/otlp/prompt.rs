@@ -153,25 +153,15 @@ fn add_message(
             _ => return Err(unsupported("another name")),
         }
     }
-    let mut fields = Vec::new();
-    fields.extend(reasoning.map(|reasoning| ("reasoning_content", quoted(&reasoning))));
-    fields.extend(chat::content(&texts).map(|content| ("content", content)));
-    if !calls.is_empty() {
-        fields.push(("tool_calls", format!("[{}]", calls.join(","))));
-    }
     if parts.is_empty() {
         return Err(not_captured("any part of a message"));
     }
-    if !fields.is_empty() {
-        fields.extend(name.map(|name| ("name", quoted(name))));
-        out.push(message(role, &fields));
-    }
+    out.extend(chat::turn((role, name), reasoning.as_deref(), &texts, &calls));
     Ok(())
 }
 
 fn call(part: &PromptPart<'_>) -> Option<String> {
-    let arguments = part.arguments.map_or("{}", RawValue::get);
-    let arguments = if arguments.starts_with('"') { arguments.to_owned() } else { quoted(arguments) };
+    let arguments = chat::as_text(part.arguments.map_or("{}", RawValue::get));
     Some(chat::call(part.id.as_deref().unwrap_or_default(), part.name.as_deref()?, &arguments))
 }
 

@@ -45,13 +45,7 @@ fn tool(raw: &RawValue) -> Result<String, DecodeError> {
         let detail = format!("`{TOOLS}` has a tool whose description or parameters are not captured");
         return Err(DecodeError::new(ErrorCode::MissingField, detail));
     };
-    let mut function = format!("\"name\":{}", quoted(&name));
-    for (field, value) in [("description", description), ("parameters", parameters)] {
-        if value.get() != "null" {
-            function += &format!(",\"{field}\":{}", value.get());
-        }
-    }
-    Ok(format!("{{\"type\":\"function\",\"function\":{{{function}}}}}"))
+    Ok(chat::function(&name, Some(description.get()), Some(parameters.get())))
 }
 
 /// A tool as SDKs describe it, its schema under a name of their own: of Vercel's the first two, of Pydantic AI's the
@@ -88,7 +82,8 @@ pub(super) fn of_parameters(json: &str) -> Result<Option<String>, DecodeError> {
     let tools: Option<Vec<String>> = offered
         .map(|tool| {
             let schema = tool.parameters_json_schema?.get();
-            Some(chat::function(&tool.name, tool.description.as_deref(), Some(schema)))
+            let description = tool.description.as_deref().map(quoted);
+            Some(chat::function(&tool.name, description.as_deref(), Some(schema)))
         })
         .collect();
     let tools = tools.ok_or_else(|| chat::of_another_form(PARAMETERS))?;

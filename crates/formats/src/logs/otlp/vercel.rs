@@ -70,14 +70,14 @@ fn add(role: &str, content: &str, chat: &mut Vec<String>) -> Result<(), DecodeEr
             }
         }
     }
-    chat.extend(chat::turn(role, &thoughts, &texts, &calls));
+    let thoughts = Some(thoughts.as_str()).filter(|thoughts| !thoughts.is_empty());
+    chat.extend(chat::turn((role, None), thoughts, &texts, &calls));
     Ok(())
 }
 
 fn call(part: &VercelPart<'_>) -> Result<String, DecodeError> {
     let name = part.tool_name.as_deref().ok_or_else(|| of_another_form(MESSAGES))?;
-    let arguments = part.args.or(part.input).map_or("{}", RawValue::get);
-    let arguments = if arguments.starts_with('"') { arguments.to_owned() } else { quoted(arguments) };
+    let arguments = chat::as_text(part.args.or(part.input).map_or("{}", RawValue::get));
     Ok(chat::call(part.tool_call_id.as_deref().unwrap_or_default(), name, &arguments))
 }
 
@@ -88,8 +88,8 @@ fn result<'a>(part: &VercelPart<'a>) -> Result<String, DecodeError> {
         members.into_iter().rfind(|(name, _)| name == "value").map_or(output, |(_, value)| value)
     };
     let output = part.output.map(value);
-    let said = output.or(part.result).ok_or_else(|| of_another_form(MESSAGES))?.get();
-    let content = if said.starts_with('"') { said.to_owned() } else { quoted(said) };
+    let said = output.or(part.result).ok_or_else(|| of_another_form(MESSAGES))?;
+    let content = chat::as_text(said.get());
     let id = quoted(part.tool_call_id.as_deref().unwrap_or_default());
     Ok(message("tool", &[("tool_call_id", id), ("content", content)]))
 }
@@ -114,5 +114,5 @@ fn tool(text: &str) -> Result<String, DecodeError> {
         return Err(DecodeError::new(ErrorCode::UnrenderedField, detail));
     }
     let schema = tool.parameters.or(tool.input_schema).map(RawValue::get);
-    Ok(chat::function(&tool.name, tool.description.as_deref(), schema))
+    Ok(chat::function(&tool.name, tool.description.as_deref().map(quoted).as_deref(), schema))
 }
