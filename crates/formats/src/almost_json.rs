@@ -3,7 +3,8 @@
 //! character, as JavaScript and Python write a text that was cut within one (`\ud83d` alone); behind a byte order
 //! mark in the middle of a file, as joined files have it; with numbers as MongoDB's extended JSON has them
 //! (`{"$numberInt": "5"}`); with NUL bytes around it, as a disk that lost its power leaves them; with the comma behind
-//! it that it had in a list, or the separator in front of it that JSON text sequences have.
+//! it that it had in a list, or behind its own last item; with the separator in front of it that JSON text sequences
+//! have.
 //!
 //! Rows with such a thing fail to parse; only then are they looked through, so that sound rows cost nothing.
 
@@ -27,6 +28,10 @@ const REPLACED: &[u8] = b"\\ufffd";
 /// that must not be missing is missing, and a count that is infinite is refused as a text.
 pub fn as_json(text: &[u8]) -> Option<Vec<u8>> {
     let bare = without_edges(text);
+    if let Some(at) = last_comma(bare) {
+        let whole = [&bare[..at], &bare[at + 1..]].concat();
+        return Some(as_json(&whole).unwrap_or(whole));
+    }
     let words = [NAN, INFINITY, TRUE, FALSE, NONE, MONGO].into_iter().chain(HALVES);
     if words.into_iter().all(|word| memmem::find(bare, word).is_none()) {
         return (bare.len() < text.len()).then(|| bare.to_vec());
@@ -78,6 +83,14 @@ fn mongo_number(rest: &[u8]) -> Option<(usize, &[u8])> {
     let is_number = value[..digits].iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte));
     let left = after(&value[digits + 1..], b'}')?;
     (is_number && digits > 0).then(|| (rest.len() - left, &value[..digits]))
+}
+
+/// Where the comma is that stands in front of the bracket which ends a list or an object, as those leave it who write an
+/// item a line.
+fn last_comma(text: &[u8]) -> Option<usize> {
+    let inner =
+        text.trim_ascii_end().strip_suffix(b"]").or_else(|| text.trim_ascii_end().strip_suffix(b"}"))?;
+    inner.trim_ascii_end().strip_suffix(b",").map(<[u8]>::len)
 }
 
 fn without_edges(text: &[u8]) -> &[u8] {
@@ -133,6 +146,11 @@ mod tests {
         assert_eq!(read("\u{1e}{\"a\":1}").as_deref(), Some("{\"a\":1}"), "a text sequence");
         assert_eq!(read("{\"a\":1},").as_deref(), Some("{\"a\":1}"), "an item of a list");
         assert_eq!(read("\0\0\0\0\u{5}{}\0"), None, "a schema's frame");
+        assert_eq!(
+            read("[{\"a\":NaN} ,  ]").as_deref(),
+            Some("[{\"a\":null}   ]"),
+            "a list with a last comma"
+        );
         let mongo = r#"{"a":[{"$numberInt":"5"}, { "$numberLong" : "-7" }],"b":{"$numberInt":5}}"#;
         assert_eq!(read(mongo).as_deref(), Some(r#"{"a":[5, -7],"b":{"$numberInt":5}}"#));
         let halves = r#"{"a":"x\ud83d","b":"\ud83d\ude00 \uDE00 \\ud83d"}"#;

@@ -45,6 +45,19 @@ impl Common {
             || self.cached_tokens != CachedTokens::Unstated
     }
 
+    /// What every event of the record says.
+    pub(super) fn message(&self) -> RequestMessage<'_> {
+        RequestMessage {
+            event_time: self.time.0,
+            output_tokens: self.output_tokens,
+            duration_ms: self.duration_ms,
+            cached_tokens: self.cached_tokens.stated().and_then(signed),
+            cached_tokens_left_out: self.cached_tokens == CachedTokens::LeftOut,
+            labels: self.labels.each_ref().map(String::as_str),
+            ..RequestMessage::default()
+        }
+    }
+
     /// The same with how long its body asks for its pages to be kept; `None` where that adds nothing.
     pub(super) fn with_retention_class_of(&self, body: &[u8]) -> Option<Self> {
         if self.labels.get(Label::RetentionClass).is_some() {
@@ -127,26 +140,21 @@ impl<'a> Hashing<'a> {
                 *ids = sample.followed(Scope::GLOBAL, PageIds::from_slice(ids)).collect();
             }
         }
-        // Of a sample's pages nobody knows how many came from the cache.
-        let cached_tokens = if sampled { CachedTokens::Unstated } else { common.cached_tokens };
         let scheme = IdScheme::of_hasher(rules.page_size, self.recipe.hash_key.is_some());
-        let mut labels = common.labels.each_ref().map(String::as_str);
-        labels.set(Label::IdScheme, Some(&scheme));
-        let message = RequestMessage {
-            event_time: common.time.0,
+        let mut message = RequestMessage {
             page_ids: PageIds::from_slice(self.ids),
             output_page_ids: PageIds::from_slice(&output_ids),
             ids_chained: true,
             page_size: i32::try_from(rules.page_size.get()).ok(),
             // With it, the number of page ids would have to fit.
             input_tokens: if sampled { None } else { i64::try_from(tokens.len()).ok() },
-            output_tokens: common.output_tokens,
-            duration_ms: common.duration_ms,
-            cached_tokens: cached_tokens.stated().and_then(signed),
-            cached_tokens_left_out: cached_tokens == CachedTokens::LeftOut,
-            labels,
-            ..RequestMessage::default()
+            ..common.message()
         };
+        message.labels.set(Label::IdScheme, Some(&scheme));
+        if sampled {
+            // Of a sample's pages nobody knows how many came from the cache.
+            (message.cached_tokens, message.cached_tokens_left_out) = (None, false);
+        }
         limits.admit(Some(common.pool.as_bytes()), message.clone())?;
         push(self.out, &self.recipe.limits, &common.pool, &message)
     }

@@ -27,7 +27,7 @@ pub(super) struct FieldValues {
 
 /// Where a value was found; what stands at the top goes before what stands in the body.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum ValueDepth {
+pub(super) enum ValueDepth {
     Body,
     Top,
 }
@@ -83,43 +83,25 @@ pub(super) struct PromptForms {
     pub(super) body: bool,
 }
 
-/// Reads a record: wanted fields into `values`, what it says of the answer into `answer`, and `with_tokens` token ids
-/// into `prompts`.
+/// Reads a record, or a request that was found inside one of which the rest was read: what the record itself says goes
+/// first. Wanted fields go into `values`, what it says of the answer into `answer`, and `with_tokens` token ids into
+/// `prompts`.
 pub(super) fn read(
-    record: &[u8],
+    json: &[u8],
+    depth: ValueDepth,
     paths: &[Vec<String>],
     with_tokens: bool,
     values: &mut FieldValues,
     prompts: &mut RecordPrompts,
     answer: Option<&mut LoggedAnswer>,
 ) -> Result<PromptForms, DecodeError> {
-    values.reset(paths.len());
-    prompts.clear();
+    if depth == ValueDepth::Top {
+        values.reset(paths.len());
+        prompts.clear();
+    }
     let (open, held) = ((0..paths.len()).collect(), PromptForms::default());
-    read_at(
-        record,
-        (ValueDepth::Top, 0),
-        open,
-        Walk { paths, with_tokens, values, prompts, answer, held, refusal: None },
-    )
-}
-
-/// Reads a request that was found inside a record of which the rest was read: what the record itself says goes first.
-pub(super) fn read_request(
-    request: &[u8],
-    paths: &[Vec<String>],
-    with_tokens: bool,
-    values: &mut FieldValues,
-    prompts: &mut RecordPrompts,
-) -> Result<PromptForms, DecodeError> {
-    let open = (0..paths.len()).collect();
-    let (answer, held) = (None, PromptForms::default());
-    read_at(
-        request,
-        (ValueDepth::Body, 0),
-        open,
-        Walk { paths, with_tokens, values, prompts, answer, held, refusal: None },
-    )
+    let walk = Walk { paths, with_tokens, values, prompts, answer, held, refusal: None };
+    read_at(json, (depth, 0), open, walk)
 }
 
 /// Reads a response that was found inside a record, as if it stood there under its usual name.
@@ -329,7 +311,7 @@ mod tests {
         let paths: Vec<Vec<String>> =
             paths.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect();
         let (mut values, mut prompts) = (FieldValues::default(), RecordPrompts::default());
-        let held = read(record.as_bytes(), &paths, true, &mut values, &mut prompts, None)?;
+        let held = read(record.as_bytes(), ValueDepth::Top, &paths, true, &mut values, &mut prompts, None)?;
         let found = (0..paths.len()).map(|index| values.get(index).map(str::to_owned)).collect();
         Ok((held, found, prompts))
     }

@@ -6,11 +6,11 @@
 //! none of the others with it: the record's dead letter says which were refused and why the first one was.
 
 use super::events::{push_pages, signed};
+use super::fields::ValueDepth::{Body, Top};
 use super::fields::{self, PromptForms};
 use super::preparer::{Preparer, other_format};
 use super::recipe::RawFormat;
 use super::records::{PoolShare, PreparedRecord, RawRecord};
-use kvset_core::request::event::CachedTokens;
 use kvset_core::units::pages::PageIds;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestMessage, SourceRecord};
 use kvset_formats::logs::{EnvelopeRecords, LogReader, Logged, LoggedPrompt, LoggedRequest, Preset};
@@ -134,7 +134,7 @@ impl Preparer {
             gathered.passed_over.get_or_insert(why);
             return Ok(());
         }
-        let mut one = PreparedRecord { partition: gathered.all.partition, ..PreparedRecord::default() };
+        let mut one = PreparedRecord::of(gathered.all.partition);
         self.events(record, &mut one)?;
         match one.passed_over {
             Some(why) => drop(gathered.passed_over.get_or_insert(why)),
@@ -160,7 +160,7 @@ impl Preparer {
         };
         gathered.expect(count)?;
         for request in requests {
-            let mut one = PreparedRecord { partition: gathered.all.partition, ..PreparedRecord::default() };
+            let mut one = PreparedRecord::of(gathered.all.partition);
             let read = request.and_then(|request| self.logged(&request, record, around, &mut one));
             gathered.add(read.map(|()| one));
         }
@@ -222,17 +222,11 @@ impl Preparer {
                 self.expect(RawFormat::PageIds)?;
                 let scope = common.namespace.map(|scope| Cow::Owned(format!("{:016x}", scope.value())));
                 let message = RequestMessage {
-                    event_time: common.time.0,
                     page_ids: PageIds::from_slice(ids),
                     page_size: page_size.and_then(|size| i32::try_from(size.get()).ok()),
                     input_tokens: request.input_tokens.and_then(signed),
-                    output_tokens: common.output_tokens,
-                    duration_ms: common.duration_ms,
-                    cached_tokens: common.cached_tokens.stated().and_then(signed),
-                    cached_tokens_left_out: common.cached_tokens == CachedTokens::LeftOut,
-                    labels: common.labels.each_ref().map(String::as_str),
                     scope,
-                    ..RequestMessage::default()
+                    ..common.message()
                 };
                 out.time_form = common.form;
                 push_pages(&self.recipe, &common.pool, message, out)
@@ -251,16 +245,16 @@ impl Preparer {
         let value = record.source.value.unwrap_or_default();
         let (paths, prompts) = (&self.names.paths, &mut self.prompts);
         if self.recipe.preset.is_some_and(Preset::has_fields) {
-            fields::read(value, paths, false, &mut self.values, prompts, None)?;
+            fields::read(value, Top, paths, false, &mut self.values, prompts, None)?;
         } else {
             self.values.reset(paths.len());
         }
         if around.len() > value.len() && around.starts_with(b"{") {
-            fields::read_request(around, paths, false, &mut self.values, prompts)?;
+            fields::read(around, Body, paths, false, &mut self.values, prompts, None)?;
         }
         let held = match &request.prompt {
             LoggedPrompt::Body(body) => {
-                fields::read_request(body.as_bytes(), paths, true, &mut self.values, prompts)?
+                fields::read(body.as_bytes(), Body, paths, true, &mut self.values, prompts, None)?
             }
             _ => PromptForms::default(),
         };

@@ -2,6 +2,7 @@
 
 use super::events::{Common, Hashing, push_pages, signed};
 use super::field_lookup::FieldLookup;
+use super::fields::ValueDepth::{Body, Top};
 use super::fields::{self, FieldValues, PromptForms};
 use super::models::Tokenizers;
 use super::recipe::{RawFormat, Recipe, TemplateFields};
@@ -80,18 +81,14 @@ impl Preparer {
 
     /// Prepares one record. One that cannot be used becomes a dead letter, where those are requested.
     pub fn prepare(&mut self, record: &RawRecord<'_>) -> PreparedRecord {
-        if record.source.value.is_none() {
-            let partition = Partition(record.source.partition);
-            return PreparedRecord {
-                partition,
-                passed_over: Some(PreparedRecord::TOMBSTONE),
-                ..PreparedRecord::default()
-            };
-        }
         let value = self.json_within(record);
-        if let Some(why) = served_elsewhere(value, value) {
+        let passed_over = match record.source.value {
+            None => Some(PreparedRecord::TOMBSTONE),
+            Some(_) => served_elsewhere(value, value),
+        };
+        if passed_over.is_some() {
             let partition = Partition(record.source.partition);
-            return PreparedRecord { partition, passed_over: Some(why), ..PreparedRecord::default() };
+            return PreparedRecord { passed_over, ..PreparedRecord::of(partition) };
         }
         let prepared = self.prepare_value(value, record);
         // What fails may hold words that only Python's JSON has.
@@ -146,14 +143,11 @@ impl Preparer {
             headers: letter.headers,
             placed_by: None,
         });
-        let outputs = outputs.into_iter().collect();
-        let partition = Partition(record.source.partition);
         PreparedRecord {
-            partition,
-            outputs,
+            outputs: outputs.into_iter().collect(),
             refused: Some(error.code()),
             refused_requests: 1,
-            ..PreparedRecord::default()
+            ..PreparedRecord::of(Partition(record.source.partition))
         }
     }
 
@@ -178,14 +172,14 @@ impl Preparer {
         if let Some(path) = &self.recipe.places.request {
             let request = path.find(value)?.ok_or_else(|| nothing_at(path))?;
             let (paths, prompts) = (&self.names.paths, &mut self.prompts);
-            fields::read(value, paths, false, &mut self.values, prompts, Some(&mut self.answer))?;
+            fields::read(value, Top, paths, false, &mut self.values, prompts, Some(&mut self.answer))?;
             let request = request.as_bytes();
-            let held = fields::read_request(request, paths, with_tokens, &mut self.values, prompts)?;
+            let held = fields::read(request, Body, paths, with_tokens, &mut self.values, prompts, None)?;
             return self.request(held, request, record, out);
         }
         let (paths, prompts) = (&self.names.paths, &mut self.prompts);
         let held =
-            fields::read(value, paths, with_tokens, &mut self.values, prompts, Some(&mut self.answer))?;
+            fields::read(value, Top, paths, with_tokens, &mut self.values, prompts, Some(&mut self.answer))?;
         self.request(held, value, record, out)
     }
 
@@ -368,7 +362,7 @@ impl Preparer {
         if out.requests < 2 || !common.tells_of_answer() {
             return hashed;
         }
-        *out = PreparedRecord { partition: out.partition, ..PreparedRecord::default() };
+        *out = PreparedRecord::of(out.partition);
         hash(&common.of_several(), out)
     }
 

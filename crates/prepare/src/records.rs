@@ -47,6 +47,11 @@ impl PreparedRecord {
     /// Why a record without a value is passed over.
     pub const TOMBSTONE: &str = "tombstone";
 
+    /// Nothing yet, of a record of this partition.
+    pub(super) fn of(partition: Partition) -> Self {
+        Self { partition, ..Self::default() }
+    }
+
     /// Notes when one of its requests came.
     pub(super) fn note_arrival(&mut self, (first, last): (i64, i64)) {
         let (earliest, latest) = self.arrivals.get_or_insert((first, last));

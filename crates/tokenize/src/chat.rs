@@ -151,7 +151,7 @@ impl Setting {
     /// Makes an assistant's last message a user's, or takes it away where it is to be continued.
     fn end_with_user(self, messages: &mut Vec<ObjectFields>, continues: bool) -> Option<String> {
         let last = messages.last_mut()?;
-        let is_assistant = last.get("role").and_then(Value::as_str) == Some("assistant");
+        let is_assistant = last.role() == "assistant";
         let text = last.get("content").and_then(Value::as_str).map(str::to_owned).filter(|_| is_assistant)?;
         if continues {
             messages.pop();

@@ -15,7 +15,7 @@ pub(super) fn without_developers(
     names: impl Fn(&str) -> bool,
     rules: &ChatRules,
 ) -> Vec<ObjectFields> {
-    let is = |message: &ObjectFields, role: &str| message.get("role").and_then(Value::as_str) == Some(role);
+    let is = |message: &ObjectFields, role: &str| message.role() == role;
     let has_developers = messages.iter().any(|message| is(message, DEVELOPER));
     if !rules.turns_developers_to_system || !has_developers || names(DEVELOPER) {
         return messages;

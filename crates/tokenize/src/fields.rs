@@ -14,6 +14,11 @@ impl ObjectFields {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
+    /// Who says a message; nobody where it does not tell.
+    pub fn role(&self) -> &str {
+        self.get("role").and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// Takes a field away.
     pub fn remove(&mut self, name: &str) {
         self.0.retain(|(key, _)| key != name);

@@ -61,7 +61,7 @@ pub(super) fn of(messages: &[ObjectFields], goes_on: bool) -> ChatRemarks {
         ..ChatRemarks::default()
     };
     for message in messages {
-        let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+        let role = message.role();
         let Some(content) = message.get("content") else { continue };
         each_text(content, &mut |text| {
             remarks.texts += 1;
@@ -82,16 +82,13 @@ pub(super) fn of(messages: &[ObjectFields], goes_on: bool) -> ChatRemarks {
 fn is_answer(message: &ObjectFields) -> bool {
     const FEW_BYTES: usize = 32;
     let says_much = |content: &Value| content.as_str().is_none_or(|text| text.trim().len() > FEW_BYTES);
-    message.get("role").and_then(Value::as_str) == Some("assistant")
-        && message.get("content").is_none_or(says_much)
+    message.role() == "assistant" && message.get("content").is_none_or(says_much)
 }
 
 /// A digest of what was said but by a system, up to the last that no assistant said, without the white space around
 /// texts; nothing where nobody says anything.
 fn conversation_digest(messages: &[ObjectFields]) -> Option<u64> {
-    let role = |message: &ObjectFields| message.get("role").and_then(Value::as_str).map(str::to_owned);
-    let is_of =
-        |message: &&ObjectFields, roles: &[&str]| role(message).is_some_and(|role| roles.contains(&&*role));
+    let is_of = |message: &&ObjectFields, roles: &[&str]| roles.contains(&message.role());
     let end =
         messages.iter().rposition(|message| !is_of(&message, &["assistant"])).map_or(0, |last| last + 1);
     let mut digest = Xxh3::new();
@@ -106,8 +103,7 @@ fn conversation_digest(messages: &[ObjectFields]) -> Option<u64> {
 
 /// Whether a user says one thing, and nobody else but a system anything.
 fn is_lone(messages: &[ObjectFields]) -> bool {
-    let roles =
-        messages.iter().map(|message| message.get("role").and_then(Value::as_str).unwrap_or_default());
+    let roles = messages.iter().map(ObjectFields::role);
     let others: Vec<_> = roles.filter(|role| !["system", "developer"].contains(role)).collect();
     others == ["user"]
 }
@@ -115,7 +111,7 @@ fn is_lone(messages: &[ObjectFields]) -> bool {
 /// Texts of a role where all of them are one and the same: nobody says one thing in every turn.
 fn repeated(messages: &[ObjectFields], role: &str) -> u64 {
     const FEWEST: usize = 3;
-    let own = messages.iter().filter(|message| message.get("role").and_then(Value::as_str) == Some(role));
+    let own = messages.iter().filter(|message| message.role() == role);
     let texts: Vec<&str> = own.filter_map(|message| message.get("content")?.as_str()).collect();
     let is_one =
         texts.windows(2).all(|pair| pair[0] == pair[1]) && texts.first().is_some_and(|text| !is_masked(text));

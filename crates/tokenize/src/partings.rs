@@ -7,7 +7,6 @@
 use super::fields::ObjectFields;
 use super::remarks::ChatRemarks;
 use hashbrown::HashMap;
-use minijinja::Value;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -41,10 +40,7 @@ impl<'a> FirstText<'a> {
     /// That of a chat, where its first message is one text.
     pub fn of_chat(messages: &'a [ObjectFields]) -> Option<Self> {
         let first = messages.first()?;
-        let is_system = first
-            .get("role")
-            .and_then(Value::as_str)
-            .is_some_and(|role| ["system", "developer"].contains(&role));
+        let is_system = ["system", "developer"].contains(&first.role());
         Some(Self { text: first.get("content")?.as_str()?, is_system }).filter(|first| first.shares())
     }
 

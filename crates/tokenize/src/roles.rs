@@ -35,7 +35,7 @@ impl RenderedRoles {
         mut render: impl FnMut(Vec<ObjectFields>) -> Result<String, TokenizeError>,
     ) -> Result<(), TokenizeError> {
         for (index, message) in messages.iter().enumerate() {
-            let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+            let role = message.role();
             let is_first = index == 0;
             if self
                 .0

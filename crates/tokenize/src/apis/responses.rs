@@ -127,7 +127,7 @@ fn labelled(content: &Value, label: &str) -> Value {
 
 /// The chat with all that the system says at its head.
 fn with_one_head(chat: Vec<ObjectFields>, rules: &ChatRules) -> Vec<ObjectFields> {
-    let is_system = |message: &ObjectFields| message.get("role").and_then(Value::as_str) == Some("system");
+    let is_system = |message: &ObjectFields| message.role() == "system";
     // Other engines leave them where they are.
     if rules.developer_label.is_none() || !chat.iter().skip(1).any(is_system) {
         return chat;
@@ -145,8 +145,7 @@ fn with_one_head(chat: Vec<ObjectFields>, rules: &ChatRules) -> Vec<ObjectFields
 
 /// The assistant's message that goes on; a new one after any other.
 fn open(chat: &mut Vec<ObjectFields>) -> &mut ObjectFields {
-    let is_open = |message: &ObjectFields| message.get("role").and_then(Value::as_str) == Some("assistant");
-    if !chat.last().is_some_and(is_open) {
+    if chat.last().is_none_or(|message| message.role() != "assistant") {
         chat.push(message("assistant", None));
     }
     let last = chat.len() - 1;

@@ -51,7 +51,7 @@ impl Conversion<'_> {
     ) -> Result<Vec<ObjectFields>, TokenizeError> {
         let mut head =
             system.map(|system| self.system_texts(system, "system")).transpose()?.unwrap_or_default();
-        let is_system = |message: &ObjectFields| role(message) == Some("system");
+        let is_system = |message: &ObjectFields| message.role() == "system";
         // Of a chat without another head the first one is that.
         let first = usize::from(head.is_empty());
         let is_late = messages.iter().enumerate().any(|(at, message)| at >= first && is_system(message));
@@ -67,9 +67,9 @@ impl Conversion<'_> {
             chat.push(message("system", Some(Value::from(head.join(self.rules.system_joiner)))));
         }
         for (index, message) in messages.into_iter().enumerate() {
-            match role(&message) {
-                Some("system") if self.moves_late_system => {}
-                Some("system") if self.rules.drops_billing_header => {
+            match message.role() {
+                "system" if self.moves_late_system => {}
+                "system" if self.rules.drops_billing_header => {
                     let text = self.late_text(&message, index)?;
                     chat.extend(text.map(|text| super::message("system", Some(Value::from(text)))));
                 }
@@ -117,7 +117,7 @@ impl Conversion<'_> {
         index: usize,
         chat: &mut Vec<ObjectFields>,
     ) -> Result<(), TokenizeError> {
-        let said = role(&message).unwrap_or_default();
+        let said = message.role();
         let role = match said {
             "assistant" | "system" => said.to_owned(),
             _ if self.rules.user_roles.contains(&said) => "user".to_owned(),
@@ -133,17 +133,13 @@ impl Conversion<'_> {
     }
 
     fn unknown_role(&self, message: &ObjectFields, index: usize) -> TokenizeError {
-        let (rules, role) = (self.rules, shown_role(role(message)));
+        let (rules, role) = (self.rules, shown_role(Some(message.role())));
         let detail = format!(
             "`messages[{index}].role` is {role}, which {} {} does not take in Anthropic's API",
             rules.engine, rules.version
         );
         TokenizeError::new(TokenizeCode::UnrenderedField, detail)
     }
-}
-
-fn role(message: &ObjectFields) -> Option<&str> {
-    message.get("role")?.as_str()
 }
 
 /// A text, or the texts of blocks.
