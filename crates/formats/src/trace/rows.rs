@@ -40,8 +40,14 @@ impl Opener {
                 if is_row(row) {
                     return Ok(EnvelopeRecords::itself(row));
                 }
-                // What holds none is for the format to refuse.
-                Ok(open(row, &mut |inner| is_row(inner)).unwrap_or_else(|| EnvelopeRecords::itself(row)))
+                let is_list = row.trim_ascii_start().starts_with(b"[");
+                match open(row, &mut |inner| is_row(inner)) {
+                    Some(opened) => Ok(opened),
+                    // A list that is JSON but for a habit is opened as what it almost is.
+                    None if is_list && almost_json::as_json(row).is_some() => Err(RowFault::Truncated),
+                    // What holds none is for the format to refuse.
+                    None => Ok(EnvelopeRecords::itself(row)),
+                }
             }
         }
     }
