@@ -67,17 +67,17 @@ struct ResolvedFields<'o> {
 }
 
 /// The record is not of the schema that it was resolved to.
-struct Unfit;
+struct NotResolved;
 
 impl FieldVisitor<'static> for ResolvedFields<'_> {
-    type Error = Unfit;
+    type Error = NotResolved;
 
-    fn field(&mut self, name: &'static str, slot: FieldSlot<'_, 'static>) -> Result<(), Unfit> {
+    fn field(&mut self, name: &'static str, slot: FieldSlot<'_, 'static>) -> Result<(), NotResolved> {
         use FieldSlot::{Flag, Ids, Int, Label, Long, Text, Time};
         let next = self.fields.next().filter(|(next, _)| next == name);
-        let (_, value) = next.ok_or(Unfit)?;
+        let (_, value) = next.ok_or(NotResolved)?;
         match (slot, if let Value::Union(_, inner) = value { *inner } else { value }) {
-            (Ids(_), ids) => *self.ids[usize::from(name != PAGE_IDS)] = packed(ids).ok_or(Unfit)?,
+            (Ids(_), ids) => *self.ids[usize::from(name != PAGE_IDS)] = packed(ids).ok_or(NotResolved)?,
             (Time(time), Value::Long(ms) | Value::TimestampMillis(ms)) => *time = ms,
             (Flag(flag), Value::Boolean(is_set)) => *flag = is_set,
             (Long(long), Value::Long(number) | Value::TimestampMillis(number)) => *long = Some(number),
@@ -85,7 +85,7 @@ impl FieldVisitor<'static> for ResolvedFields<'_> {
             (Text(text), Value::String(said)) => *text = Some(Cow::Owned(said)),
             (Label(label, _), Value::String(said)) => self.labels.set(label, Some(said)),
             (Long(_) | Int(_) | Text(_) | Label(..), Value::Null) => {}
-            _ => return Err(Unfit),
+            _ => return Err(NotResolved),
         }
         Ok(())
     }

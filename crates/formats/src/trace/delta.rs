@@ -5,7 +5,7 @@
 //! of its session alone: no block says what is in it.
 
 use super::options::{Format, ReadOptions};
-use super::records::{Decode, Records, RowSink};
+use super::records::{Decode, RecordSink, Records};
 use crate::record::fault::RowFault;
 use crate::record::row::RowBatch;
 use kvset_core::units::PageSize;
@@ -89,8 +89,8 @@ impl Delta {
 }
 
 impl Decode for Delta {
-    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
-        let RowSink { batch, number, .. } = sink;
+    fn decode(&mut self, record: &[u8], sink: &mut RecordSink<'_>) -> Result<(), RowFault> {
+        let RecordSink { batch, number, .. } = sink;
         let first = batch.drafts.len();
         self.rows.read(record, *number, batch)?;
         (first..batch.drafts.len()).try_for_each(|index| self.complete(index, batch))
@@ -105,8 +105,10 @@ mod tests {
 
     fn read(delta: &mut Delta, line: &str) -> Result<(Vec<u64>, Option<u64>), RowFault> {
         let (mut batch, mut carried) = (RowBatch::default(), Carried::default());
-        delta
-            .decode(line.as_bytes(), &mut RowSink { batch: &mut batch, carried: &mut carried, number: 1 })?;
+        delta.decode(
+            line.as_bytes(),
+            &mut RecordSink { batch: &mut batch, carried: &mut carried, number: 1 },
+        )?;
         let draft = &batch.drafts[0];
         Ok((batch.ids[draft.ids.clone()].to_vec(), draft.input_tokens))
     }

@@ -1,7 +1,7 @@
 //! Traces of Dynamo's requests, as a trace reader decodes them.
 
 use super::options::ReadOptions;
-use super::records::{Decode, RowSink};
+use super::records::{Decode, RecordSink};
 use crate::record::dynamo::{OTHER_EVENT, read_record};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
@@ -21,8 +21,8 @@ impl Dynamo {
 }
 
 impl Decode for Dynamo {
-    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
-        let RowSink { batch, number, .. } = sink;
+    fn decode(&mut self, record: &[u8], sink: &mut RecordSink<'_>) -> Result<(), RowFault> {
+        let RecordSink { batch, number, .. } = sink;
         let Some(mut draft) = read_record(record, batch, &self.id_scope)? else {
             batch.passed_over.push(OTHER_EVENT);
             return Ok(());

@@ -4,7 +4,7 @@
 //! `--id-scope global` one pool.
 
 use super::options::ReadOptions;
-use super::records::{Decode, RowSink};
+use super::records::{Decode, RecordSink};
 use crate::codec::{DecodeLimits, Decoded, Encoding, RequestDecoder};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
@@ -37,8 +37,8 @@ impl EventLines {
 }
 
 impl Decode for EventLines {
-    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
-        let RowSink { batch, number, .. } = sink;
+    fn decode(&mut self, record: &[u8], sink: &mut RecordSink<'_>) -> Result<(), RowFault> {
+        let RecordSink { batch, number, .. } = sink;
         let message = self.decoder.read(record)?.or_pool(UNNAMED_POOL);
         let request_id = message.request_id.as_ref().filter(|id| !id.is_empty());
         let request_id = request_id.map(|id| xxh3_64(id.as_bytes()));

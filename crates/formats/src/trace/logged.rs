@@ -5,7 +5,7 @@
 
 use super::options::ReadOptions;
 use super::paging::Paging;
-use super::records::{Decode, RowSink};
+use super::records::{Decode, RecordSink};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::identity::{self, NamedParts};
 use crate::logs::{LogReader, Logged, LoggedPrompt, LoggedRequest, Preset, token_ids};
@@ -55,7 +55,7 @@ impl LogDecoder {
 }
 
 impl Decode for LogDecoder {
-    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
+    fn decode(&mut self, record: &[u8], sink: &mut RecordSink<'_>) -> Result<(), RowFault> {
         let reader = Arc::clone(&self.reader);
         let (count, requests) = match reader.read(record)? {
             Logged::PassedOver(why) => {
@@ -92,12 +92,12 @@ impl LogDecoder {
         &mut self,
         request: &LoggedRequest<'_>,
         record: &[u8],
-        sink: &mut RowSink<'_>,
+        sink: &mut RecordSink<'_>,
     ) -> Result<(), RowFault> {
         self.moment = request.arrival.map_or(self.moment, |arrival| arrival.moment);
         let first = sink.batch.drafts.len();
         let form = self.file(request, sink)?;
-        let RowSink { batch, carried, number } = sink;
+        let RecordSink { batch, carried, number } = sink;
         if let Some(form) = form {
             let found = batch.drafts[first..].iter().filter_map(|draft| draft.input_tokens).sum();
             carried.stated.compare(request.input_tokens, found, form, &request.unread)?;
@@ -132,7 +132,7 @@ impl LogDecoder {
     fn file(
         &mut self,
         request: &LoggedRequest<'_>,
-        sink: &mut RowSink<'_>,
+        sink: &mut RecordSink<'_>,
     ) -> Result<Option<PromptForm>, RowFault> {
         let answer = &request.answer;
         match &request.prompt {
@@ -159,7 +159,7 @@ impl LogDecoder {
         }
     }
 
-    fn hash(&mut self, prompts: &[Vec<u32>], answer: &Generated, sink: &mut RowSink<'_>) -> PromptForm {
+    fn hash(&mut self, prompts: &[Vec<u32>], answer: &Generated, sink: &mut RecordSink<'_>) -> PromptForm {
         // An answer to several prompts is none of theirs.
         let answer = if prompts.len() == 1 { answer.ids() } else { &[] };
         prompts.iter().for_each(|tokens| sink.file_tokens(&mut self.paging, tokens, answer));
@@ -171,14 +171,14 @@ impl LogDecoder {
         &mut self,
         body: &[u8],
         answer: &Generated,
-        sink: &mut RowSink<'_>,
+        sink: &mut RecordSink<'_>,
     ) -> Result<PromptForm, RowFault> {
         let tokenizer = self.tokenizer.as_mut().ok_or_else(no_model)?;
         sink.file_body((&mut self.paging, tokenizer), (body, Some(self.moment)), answer)
     }
 
     #[cfg(not(feature = "tokenize"))]
-    fn tokenize(&mut self, _: &[u8], _: &Generated, _: &mut RowSink<'_>) -> Result<PromptForm, RowFault> {
+    fn tokenize(&mut self, _: &[u8], _: &Generated, _: &mut RecordSink<'_>) -> Result<PromptForm, RowFault> {
         Err(no_model().into())
     }
 

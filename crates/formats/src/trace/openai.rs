@@ -9,7 +9,7 @@
 use super::extras::{ExtrasReading, RowExtras};
 use super::options::ReadOptions;
 use super::paging::Paging;
-use super::records::{Decode, RowSink};
+use super::records::{Decode, RecordSink};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
 use crate::record::json::{Fields, Object, ParseTrouble, read_line};
@@ -47,7 +47,7 @@ impl Requests {
 }
 
 impl Decode for Requests {
-    fn decode(&mut self, line: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
+    fn decode(&mut self, line: &[u8], sink: &mut RecordSink<'_>) -> Result<(), RowFault> {
         let batch = &mut *sink.batch;
         let (text, trouble) = (&mut batch.text, ParseTrouble::default());
         let (scope_field, numbers, found) = (self.id_scope.field(), self.numbers, RowExtras::default());
@@ -66,7 +66,7 @@ impl Decode for Requests {
         let (answer, first) = (&extras.answer, batch.drafts.len());
         let paging = (&mut self.paging, &mut self.tokenizer);
         let form = sink.file_body(paging, (line, time), &answer.generated(1))?;
-        let RowSink { batch, carried, number } = sink;
+        let RecordSink { batch, carried, number } = sink;
         let drafts = &mut batch.drafts[first..];
         let (prompts, found) = (drafts.len(), drafts.iter().filter_map(|draft| draft.input_tokens).sum());
         for draft in drafts {

@@ -1,7 +1,7 @@
 //! How prompts of tokens become pages: hashed, or a page a token for those who look at the tokens themselves.
 
 use super::options::ReadOptions;
-use super::records::RowSink;
+use super::records::RecordSink;
 #[cfg(feature = "tokenize")]
 use crate::record::fault::RowFault;
 #[cfg(feature = "tokenize")]
@@ -49,7 +49,7 @@ impl Paging {
     }
 }
 
-impl RowSink<'_> {
+impl RecordSink<'_> {
     /// Files a prompt of token ids and the pages that its answer fills; none where that is empty.
     pub fn file_tokens(&mut self, paging: &mut Paging, tokens: &[u32], answer: &[u32]) {
         self.carried.placeholders.note(tokens);

@@ -296,7 +296,7 @@ pub(super) trait TraceSource: Send {
 }
 
 /// Where the requests of a record go.
-pub(super) struct RowSink<'s> {
+pub(super) struct RecordSink<'s> {
     pub batch: &'s mut RowBatch,
     pub carried: &'s mut Carried,
     /// The number of its row, counted from 1.
@@ -306,7 +306,7 @@ pub(super) struct RowSink<'s> {
 /// Turns records into requests.
 pub(super) trait Decode: Send {
     /// Files the requests of a record; none is allowed.
-    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault>;
+    fn decode(&mut self, record: &[u8], sink: &mut RecordSink<'_>) -> Result<(), RowFault>;
 }
 
 /// A file of rows.
@@ -321,7 +321,7 @@ impl<D: Decode> LineSource<D> {
     fn decode(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<(), RowFault> {
         let Self { rows, decoder, .. } = self;
         let (record, number) = (rows.record(), rows.number());
-        let mut sink = RowSink { batch, carried, number };
+        let mut sink = RecordSink { batch, carried, number };
         if let Err(fault) = decoder.decode(record, &mut sink) {
             sink.batch.clear();
             let json = almost_json::as_json(record).ok_or(fault)?;
@@ -504,7 +504,7 @@ impl Records {
 }
 
 impl Decode for Records {
-    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
+    fn decode(&mut self, record: &[u8], sink: &mut RecordSink<'_>) -> Result<(), RowFault> {
         self.read(record, sink.number, sink.batch)
     }
 }

@@ -1,6 +1,6 @@
 //! Decoders of records that are looked at for what they say of themselves before they are read.
 
-use super::records::{Decode, LineSource, RowSink, TraceSource};
+use super::records::{Decode, LineSource, RecordSink, TraceSource};
 use super::rows::RowRecords;
 use crate::record::brief::without_numbers;
 use crate::record::fault::RowFault;
@@ -22,12 +22,12 @@ impl<D: Decode + 'static> Served<D> {
 }
 
 impl<D: Decode> Decode for Served<D> {
-    fn decode(&mut self, record: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
+    fn decode(&mut self, record: &[u8], sink: &mut RecordSink<'_>) -> Result<(), RowFault> {
         let Self { decoder, brief } = self;
         let brief = without_numbers(record, brief);
-        let RowSink { batch, carried, number } = sink;
+        let RecordSink { batch, carried, number } = sink;
         read_served((record, brief), batch, |batch| {
-            decoder.decode(record, &mut RowSink { batch, carried, number: *number })
+            decoder.decode(record, &mut RecordSink { batch, carried, number: *number })
         })
     }
 }

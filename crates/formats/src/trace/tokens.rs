@@ -10,7 +10,7 @@
 use super::extras::{ExtrasReading, RowExtras};
 use super::options::ReadOptions;
 use super::paging::Paging;
-use super::records::{Carried, Decode, RowSink};
+use super::records::{Carried, Decode, RecordSink};
 use crate::any_value::{Any, Scalar, TakeValue, wrong_kind};
 use crate::codec::integers;
 use crate::record::fault::RowFault;
@@ -46,8 +46,8 @@ impl TokenIds {
 }
 
 impl Decode for TokenIds {
-    fn decode(&mut self, line: &[u8], sink: &mut RowSink<'_>) -> Result<(), RowFault> {
-        let RowSink { batch, carried, number } = sink;
+    fn decode(&mut self, line: &[u8], sink: &mut RecordSink<'_>) -> Result<(), RowFault> {
+        let RecordSink { batch, carried, number } = sink;
         self.tokens.clear();
         let mut prompts = LinePrompts {
             batch,

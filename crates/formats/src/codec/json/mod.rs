@@ -34,7 +34,8 @@ impl<'de> ReadFields<'de> {
     /// Takes the next value, which is that of the member of this name.
     fn take<V: ValueSource<'de>>(&mut self, name: &str, values: &mut V) -> Result<(), V::Error> {
         let Self { message, labels, seen, given, refused } = self;
-        let mut member = Member { name, values, labels, seen, given, refused, place: 0, is_known: false };
+        let mut member =
+            FieldMember { name, values, labels, seen, given, refused, place: 0, is_known: false };
         message.each_field(&mut member)?;
         match member.is_known {
             true => Ok(()),
@@ -62,7 +63,7 @@ impl<'de> ReadFields<'de> {
 }
 
 /// A member on its way into the field of its name.
-struct Member<'m, 'de, V> {
+struct FieldMember<'m, 'de, V> {
     name: &'m str,
     values: &'m mut V,
     labels: &'m mut Labels<Cow<'de, str>>,
@@ -74,7 +75,7 @@ struct Member<'m, 'de, V> {
     is_known: bool,
 }
 
-impl<'de, V: ValueSource<'de>> Member<'_, 'de, V> {
+impl<'de, V: ValueSource<'de>> FieldMember<'_, 'de, V> {
     /// Whether the member is the value of a field, which is the next one.
     fn is(&mut self, field: &str) -> Result<bool, V::Error> {
         let bit = 1 << self.place;
@@ -110,7 +111,7 @@ impl<'de, V: ValueSource<'de>> Member<'_, 'de, V> {
     }
 }
 
-impl<'de, V: ValueSource<'de>> FieldVisitor<'de> for Member<'_, 'de, V> {
+impl<'de, V: ValueSource<'de>> FieldVisitor<'de> for FieldMember<'_, 'de, V> {
     type Error = V::Error;
 
     fn field(&mut self, name: &'static str, slot: FieldSlot<'_, 'de>) -> Result<(), V::Error> {
