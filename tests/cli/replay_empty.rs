@@ -28,6 +28,11 @@ fn a_result_of_zeros_says_why() {
     let trace = directory.path().join("trace.jsonl");
     std::fs::write(&trace, "").expect("a disk");
     assert!(said(&trace, &[]).contains("no request was read"));
+    // A rate of no access was printed as zero.
+    for engines in ["vllm", "paper,vllm"] {
+        let [tables, _] = printed(&trace, &["--engine", engines]);
+        assert!(!tables.contains("0.00 %"), "{tables}");
+    }
 
     generate(&trace);
     let warnings = |warm_up| said(&trace, &["--warm-up", warm_up]);

@@ -67,10 +67,11 @@ impl ReplayResult<'_> {
         if let Some(reason) = self.approximation {
             line("approximation", reason.to_owned());
         }
-        line(
-            "hit rate, unlimited",
-            hit_rate(self.theoretical.prefix_hit_rate, self.theoretical.hit_rate_tokens),
-        );
+        let unlimited = match trace.page_accesses {
+            0 => "unknown: no page was accessed".to_owned(),
+            _ => hit_rate(self.theoretical.prefix_hit_rate, self.theoretical.hit_rate_tokens),
+        };
+        line("hit rate, unlimited", unlimited);
         if let Some(found) = &self.cache_writes {
             line("cache writes", cache_writes(found));
         }

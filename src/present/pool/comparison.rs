@@ -42,7 +42,10 @@ fn curves(engines: &[PoolReport<'_>]) -> Table {
         let size = Cell::Pages(named.pages, first.estimate.page_bytes);
         table.row([named.label.clone().map_or(size, Cell::Text)].into_iter().chain(rates));
     }
-    let unlimited = engines.iter().map(|engine| Cell::Rate(engine.estimate.theoretical.prefix_hit_rate));
+    let unlimited = engines.iter().map(|PoolReport { estimate, .. }| {
+        let rate = (estimate.page_accesses > 0).then_some(estimate.theoretical.prefix_hit_rate);
+        Cell::known(rate, Cell::Rate)
+    });
     table.row([Cell::from("unlimited")].into_iter().chain(unlimited));
     table
 }
