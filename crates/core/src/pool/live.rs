@@ -173,10 +173,19 @@ impl ModelledCache {
         (counted, session): (bool, Option<&str>),
         config: &PoolConfig,
     ) -> Option<Arc<Observation>> {
-        let (outcome, page_size, engine) = (&self.outcome, self.page_size, &self.engine);
-        let generated = None;
-        let request = Accepted { event, session, outcome, page_size, index, counted, engine, generated };
-        self.observers.as_mut().map(|observers| observers.observe(&request, &self.caches, config.observed()))
+        let observers = self.observers.as_mut()?;
+        Some(observers.observe(&Accepted {
+            event,
+            session,
+            outcome: &self.outcome,
+            page_size: self.page_size,
+            index,
+            counted,
+            engine: &self.engine,
+            own: &self.caches,
+            cache: config.observed().provisioned(),
+            generated: None,
+        }))
     }
 
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.

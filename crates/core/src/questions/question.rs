@@ -73,15 +73,8 @@ pub trait Question: Sized + HeapBytes {
     /// How much of everything windows count.
     fn shape(&self) -> ShapeOf<Self>;
 
-    /// Follows a request; what it adds to windows takes the room of another one's. `own` are the pool's caches, where
-    /// its engine has one per capacity.
-    fn follow(
-        &mut self,
-        request: &Accepted<'_>,
-        cache: ProvisionedCache<'_>,
-        own: &CacheBank,
-        room: &mut ShareOf<Self>,
-    );
+    /// Follows a request; what it adds to windows takes the room of another one's.
+    fn follow(&mut self, request: &Accepted<'_>, room: &mut ShareOf<Self>);
 
     /// Why the latest request could not be followed, where it could not: what it would have found is left out.
     fn refusal(&self) -> Option<&QuestionError> {
@@ -189,6 +182,10 @@ pub struct Accepted<'a> {
     pub counted: bool,
     /// The pool's engine, which has just accepted it.
     pub engine: &'a Engine,
+    /// The pool's caches, which have served it, where the engine has one per capacity.
+    pub own: &'a CacheBank,
+    /// The cache that is modelled, with what is provisioned of it.
+    pub cache: ProvisionedCache<'a>,
     /// Where earlier prompts end and how far their answers reach, where that is followed already. Where it names pages,
     /// the event has these names, and the engine knows them by these.
     pub generated: Option<&'a GeneratedPages>,

@@ -2,15 +2,12 @@
 
 use super::conversations::Conversations;
 use super::tally::{CertaintyShare, CertaintyTally};
-use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
 use crate::families::certainty::{
     Certainty, CertaintyStatus, FigureStanding, GROUPS, Interval, group, standard_error,
 };
-use crate::questions::question::{
-    Accepted, ProvisionedCache, Question, QuestionFigures, QuestionNeeds, QuestionPool,
-};
+use crate::questions::question::{Accepted, Question, QuestionFigures, QuestionNeeds, QuestionPool};
 use crate::questions::routing::FollowingCaches;
 use crate::request::outcome::{BEYOND, Outcome};
 use crate::sizing::coverage::Distribution;
@@ -59,13 +56,7 @@ impl Question for CertaintyObserver {
         self.config.measured_ratios().len()
     }
 
-    fn follow(
-        &mut self,
-        request: &Accepted<'_>,
-        _: ProvisionedCache<'_>,
-        _: &CacheBank,
-        room: &mut CertaintyShare,
-    ) {
+    fn follow(&mut self, request: &Accepted<'_>, room: &mut CertaintyShare) {
         let Self { config, followed: FollowedGroups { conversations, others, requests } } = self;
         let conversation = conversations.of(request, config.sample_rate);
         *requests = request.index + 1;

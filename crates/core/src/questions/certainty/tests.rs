@@ -60,6 +60,8 @@ fn accept(cache: &CacheConfig, log: &[Vec<u64>], mut each: impl FnMut(&Accepted<
             index: index as u64,
             counted: true,
             engine: &engine,
+            own: &CacheBank::default(),
+            cache: ProvisionedCache { cache, provisioned: None },
             generated: None,
         });
     }
@@ -111,7 +113,7 @@ proptest! {
         let ratios = cache.measured_ratios();
         accept(&cache, &log, |request| {
             let mut share = CertaintyShare::default();
-            observer.follow(request, pool(&cache).cache, &CacheBank::default(), &mut share);
+            observer.follow(request, &mut share);
             assert!(share.is_sound(ratios.len()));
             for (group, other) in others.iter_mut().enumerate() {
                 let is_own = group == usize::from(share.group);

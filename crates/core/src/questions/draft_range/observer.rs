@@ -64,13 +64,7 @@ impl Question for DraftRangeObserver {
         self.capacities.len() - 1
     }
 
-    fn follow(
-        &mut self,
-        request: &Accepted<'_>,
-        _: ProvisionedCache<'_>,
-        own: &CacheBank,
-        room: &mut DraftRangeShare,
-    ) {
+    fn follow(&mut self, request: &Accepted<'_>, room: &mut DraftRangeShare) {
         let (event, found) = (request.event, request.outcome.reusable_prefix());
         let is_open = self.is_open(event);
         if event.tokens_behind.is_empty() {
@@ -79,7 +73,7 @@ impl Question for DraftRangeObserver {
         }
         let (unlimited, hits) = match self.bank.last_hits().split_last().filter(|_| is_open) {
             Some((unlimited, hits)) => (*unlimited, hits),
-            None => (own.last_ceiling().unwrap_or(found), own.last_hits()),
+            None => (request.own.last_ceiling().unwrap_or(found), request.own.last_hits()),
         };
         *room =
             DraftRangeShare { open: u64::from(is_open), without_head: found, unlimited, hits: hits.to_vec() };

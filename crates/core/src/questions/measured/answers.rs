@@ -56,7 +56,7 @@ impl Answers {
         self.is_unexpected && self.pages.is_none() && request.event.cached_tokens == CachedTokens::Unstated
     }
 
-    /// Follows a request, and hands it on as caches have it that know which pages are an answer's: the pool's `own`,
+    /// Follows a request, and hands it on as caches have it that know which pages are an answer's: the pool's own,
     /// or those kept here, of which `fresh_bank` are those that model single capacities. What somebody else follows
     /// already is handed on as it is.
     ///
@@ -65,16 +65,15 @@ impl Answers {
     pub(super) fn follow<T, E>(
         &mut self,
         request: &Accepted<'_>,
-        own: &CacheBank,
-        config: &CacheConfig,
         fresh_bank: impl FnOnce() -> Result<CacheBank, E>,
-        hand_on: impl FnOnce(&Accepted<'_>, &CacheBank) -> T,
+        hand_on: impl FnOnce(&Accepted<'_>) -> T,
     ) -> Result<T, E> {
+        let config = request.cache.cache;
         let is_silent = request.event.cached_tokens == CachedTokens::Unstated;
         let names_pages = config.caches_outputs() && !self.is_unexpected;
         let is_idle = self.pages.is_none() && is_silent && !names_pages;
         if request.generated.is_some() || is_idle {
-            return Ok(hand_on(request, own));
+            return Ok(hand_on(request));
         }
         let page_size = request.page_size;
         let pages = self.pages.get_or_insert_with(|| match names_pages {
@@ -83,7 +82,7 @@ impl Answers {
         });
         if !pages.is_naming() {
             pages.follow(request.event, page_size, config.sample_rate, |_| 0);
-            return Ok(hand_on(&Accepted { generated: Some(pages), ..*request }, own));
+            return Ok(hand_on(&Accepted { generated: Some(pages), ..*request }));
         }
         let caches = match &mut self.caches {
             Some(caches) => caches,
@@ -102,7 +101,7 @@ impl Answers {
             bank.request(&event, outcome.reusable_prefix(), config, page_size);
         }
         let (event, generated) = (&event, Some(&*pages));
-        Ok(hand_on(&Accepted { event, outcome, engine, generated, ..*request }, bank))
+        Ok(hand_on(&Accepted { event, outcome, engine, generated, own: bank, ..*request }))
     }
 
     /// The engine of the caches kept here.

@@ -64,16 +64,10 @@ impl MeasuredCaches {
     ///
     /// # Errors
     /// [`QuestionError`]; nothing has changed then.
-    pub fn observe(
-        &mut self,
-        request: &Accepted<'_>,
-        config: &CacheConfig,
-    ) -> Result<Option<MeasuredShare>, QuestionError> {
+    pub fn observe(&mut self, request: &Accepted<'_>) -> Result<Option<MeasuredShare>, QuestionError> {
         let Self { served, answers } = self;
-        let none = CacheBank::default();
         let fresh_bank = || Ok::<_, Infallible>(CacheBank::default());
-        let Ok(observed) =
-            answers.follow(request, &none, config, fresh_bank, |request, _| served.observe(request, config));
+        let Ok(observed) = answers.follow(request, fresh_bank, |request| served.observe(request));
         observed
     }
 
@@ -125,20 +119,15 @@ impl MeasuredCaches {
 
 impl ServingCaches {
     /// Follows a request whose generated pages have names, where they get any.
-    fn observe(
-        &mut self,
-        request: &Accepted<'_>,
-        config: &CacheConfig,
-    ) -> Result<Option<MeasuredShare>, QuestionError> {
+    fn observe(&mut self, request: &Accepted<'_>) -> Result<Option<MeasuredShare>, QuestionError> {
+        let config = request.cache.cache;
         if self.logged.is_none() && request.event.labels.get(Label::Replica).is_some() {
             self.logged = Some(match self.are_apart {
                 true => RoutedCaches::apart(LOGGED, config),
                 false => RoutedCaches::new(LOGGED),
             });
         }
-        let logged = self.logged.as_mut();
-        let routed = logged.map(|caches| caches.observe(request, config));
-        let routed = routed.transpose()?;
+        let routed = self.logged.as_mut().map(|caches| caches.observe(request)).transpose()?;
         let (partial, rate) = (config.include_partial_page, config.sample_rate);
         let cached = CachedPages::of(request.event, request.page_size, partial, rate);
         let Some(cached) = cached.filter(|_| request.counted) else { return Ok(None) };

@@ -8,11 +8,9 @@ use super::point_tally::{PointShare, PointTally};
 use super::points::PointCaches;
 use super::share::MeasuredShare;
 use super::tally::MeasuredTally;
-use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
 use crate::questions::question::{
-    Accepted, Horizon, ProvisionedCache, Question, QuestionError, QuestionFigures, QuestionNeeds,
-    QuestionPool,
+    Accepted, Horizon, Question, QuestionError, QuestionFigures, QuestionNeeds, QuestionPool,
 };
 use crate::request::event::CachedTokens;
 use crate::units::heap::heap_bytes;
@@ -42,8 +40,6 @@ impl MeasuredObserver {
     fn observe(
         &mut self,
         request: &Accepted<'_>,
-        ProvisionedCache { cache, .. }: ProvisionedCache<'_>,
-        own: &CacheBank,
         expects_nothing: bool,
     ) -> Result<Modelled<MeasuredShare, PointShare>, QuestionError> {
         Ok(match &mut self.caches {
@@ -52,13 +48,13 @@ impl MeasuredObserver {
                 if expects_nothing {
                     caches.expect_nothing();
                 }
-                caches.observe(request, cache)?.map_or_else(Modelled::default, Modelled::Curve)
+                caches.observe(request)?.map_or_else(Modelled::default, Modelled::Curve)
             }
             Modelled::Points(caches) => {
                 if expects_nothing {
                     caches.expect_nothing();
                 }
-                caches.observe(request, own, cache)?.map_or_else(Modelled::default, Modelled::Points)
+                caches.observe(request)?.map_or_else(Modelled::default, Modelled::Points)
             }
         })
     }
@@ -97,16 +93,10 @@ impl Question for MeasuredObserver {
         }
     }
 
-    fn follow(
-        &mut self,
-        request: &Accepted<'_>,
-        cache: ProvisionedCache<'_>,
-        own: &CacheBank,
-        room: &mut Modelled<MeasuredShare, PointShare>,
-    ) {
+    fn follow(&mut self, request: &Accepted<'_>, room: &mut Modelled<MeasuredShare, PointShare>) {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         let is_stated = request.event.cached_tokens != CachedTokens::Unstated;
-        let found = self.observe(request, cache, own, is_first && !self.is_asked && !is_stated);
+        let found = self.observe(request, is_first && !self.is_asked && !is_stated);
         self.refusal = found.as_ref().err().cloned();
         self.left_out += u64::from(found.is_err());
         *room = found.unwrap_or_default();

@@ -57,20 +57,14 @@ impl PointCaches {
     ///
     /// # Errors
     /// [`QuestionError`].
-    pub fn observe(
-        &mut self,
-        request: &Accepted<'_>,
-        own: &CacheBank,
-        config: &CacheConfig,
-    ) -> Result<Option<PointShare>, QuestionError> {
+    pub fn observe(&mut self, request: &Accepted<'_>) -> Result<Option<PointShare>, QuestionError> {
+        let config = request.cache.cache;
         let Self { capacities, served, answers } = self;
         if answers.wait_for(request) {
             return Ok(None);
         }
         let fresh_bank = || CacheBank::new(capacities, request.page_size, config);
-        answers.follow(request, own, config, fresh_bank, |request, own| {
-            served.observe(request, own, (config, capacities))
-        })?
+        answers.follow(request, fresh_bank, |request| served.observe(request, capacities))?
     }
 
     /// The capacities, in followed pages and ascending.
@@ -101,10 +95,9 @@ impl ServedBanks {
     fn observe(
         &mut self,
         request: &Accepted<'_>,
-        own: &CacheBank,
-        (config, capacities): (&CacheConfig, &[Need]),
+        capacities: &[Need],
     ) -> Result<Option<PointShare>, QuestionError> {
-        let replica = self.serve(request, (config, capacities))?;
+        let (replica, own, config) = (self.serve(request, capacities)?, request.own, request.cache.cache);
         let (partial, rate) = (config.include_partial_page, config.sample_rate);
         let cached = CachedPages::of(request.event, request.page_size, partial, rate);
         let Some(cached) = cached.filter(|_| request.counted) else { return Ok(None) };
@@ -115,11 +108,8 @@ impl ServedBanks {
     }
 
     /// Serves a request at its replica; gives the replica where the log names any.
-    fn serve(
-        &mut self,
-        request: &Accepted<'_>,
-        (config, capacities): (&CacheConfig, &[Need]),
-    ) -> Result<Option<usize>, QuestionError> {
+    fn serve(&mut self, request: &Accepted<'_>, capacities: &[Need]) -> Result<Option<usize>, QuestionError> {
+        let config = request.cache.cache;
         if self.router.is_none() && request.event.labels.get(Label::Replica).is_none() {
             return Ok(None);
         }

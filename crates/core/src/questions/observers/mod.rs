@@ -13,7 +13,6 @@ mod tests;
 pub use observation::{Observation, ObservationShape, ObservationTally};
 pub use sections::{PoolSections, RestoredSections, UnreadSections};
 
-use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
 use crate::questions::enabled::{ObservedPool, is_default};
 use crate::questions::question::{Accepted, Question, QuestionError, QuestionFigures, QuestionPool};
@@ -68,19 +67,14 @@ macro_rules! observers {
                 ObservationShape { $($question: self.$question.as_ref().map(|own| own.shape()),)+ }
             }
 
-            /// Follows a request; gives what it adds to windows, by the pool's `own` caches where its engine has one
-            /// per capacity. Why it could not be followed everywhere is [`Observers::refusal`].
-            pub fn observe(
-                &mut self,
-                request: &Accepted<'_>,
-                own: &CacheBank,
-                config: ObservedPool<'_>,
-            ) -> Arc<Observation> {
+            /// Follows a request; gives what it adds to windows. Why it could not be followed everywhere is
+            /// [`Observers::refusal`].
+            pub fn observe(&mut self, request: &Accepted<'_>) -> Arc<Observation> {
                 let latest = self.latest.take().filter(|latest| Arc::strong_count(latest) == 1);
                 let mut share = latest.unwrap_or_default();
-                let (room, cache) = (Arc::make_mut(&mut share), config.provisioned());
+                let room = Arc::make_mut(&mut share);
                 $(if let Some(observer) = &mut self.$question {
-                    observer.follow(request, cache, own, room.$question.get_or_insert_default());
+                    observer.follow(request, room.$question.get_or_insert_default());
                 })+
                 // Windows hold on to one of those that say nothing, however many there are.
                 let says_nothing = share == self.nothing;

@@ -6,6 +6,7 @@ mod emptied;
 mod limits;
 
 use super::*;
+use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
 use crate::engines::profile::{OverlapMode, Profile};
@@ -218,12 +219,19 @@ impl Model {
         if self.config.cache.is_pointwise() {
             self.caches.request(event, outcome.reusable_prefix(), &self.config.cache, page_size);
         }
-        let (session, counted, index) = (None, index > 2, index as u64);
-        let engine = &self.engine;
-        let generated = None;
-        let accepted =
-            Accepted { event, session, outcome: &outcome, page_size, index, counted, engine, generated };
-        let share = self.observers.observe(&accepted, &self.caches, self.config.observed());
+        let (counted, index) = (index > 2, index as u64);
+        let share = self.observers.observe(&Accepted {
+            event,
+            session: None,
+            outcome: &outcome,
+            page_size,
+            index,
+            counted,
+            engine: &self.engine,
+            own: &self.caches,
+            cache: self.config.observed().provisioned(),
+            generated: None,
+        });
         if counted {
             self.counted.push((event.event_time.0, watermark, share));
             let unlimited = self.caches.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());

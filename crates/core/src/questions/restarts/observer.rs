@@ -3,12 +3,10 @@
 use super::estimate::{RestartsEstimate, estimate};
 use super::tally::{LostHits, RestartsShare, RestartsTally};
 use super::{HOUR_MS, HOURS_A_DAY};
-use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
 use crate::questions::costs::PrefillCosts;
 use crate::questions::question::{
-    Accepted, Answerable, Horizon, ProvisionedCache, Question, QuestionFigures, QuestionNeeds, QuestionPool,
-    QuestionsError,
+    Accepted, Answerable, Horizon, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
 };
 use crate::request::event::RequestEvent;
 use crate::request::outcome::{Outcome, Run};
@@ -152,13 +150,7 @@ impl Question for RestartsObserver {
         (self.counted, self.horizon)
     }
 
-    fn follow(
-        &mut self,
-        request: &Accepted<'_>,
-        _: ProvisionedCache<'_>,
-        _: &CacheBank,
-        room: &mut RestartsShare,
-    ) {
+    fn follow(&mut self, request: &Accepted<'_>, room: &mut RestartsShare) {
         let Accepted { event, outcome, page_size, index, .. } = *request;
         *room = self.observe(event, index, page_size, outcome);
     }

@@ -1,12 +1,11 @@
 //! The requests of a pool by their retention class, and what a window of them says.
 
 use super::{MAX_CLASSES, RetentionClassEstimate};
-use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
 use crate::questions::accounts::{AccountShare, Accounts, AccountsConfig, AccountsShape, AccountsTally};
 use crate::questions::lifetimes::Holders;
 use crate::questions::question::{
-    Accepted, ProvisionedCache, Question, QuestionFigures, QuestionNeeds, QuestionPool, ReportedSize,
+    Accepted, Question, QuestionFigures, QuestionNeeds, QuestionPool, ReportedSize,
 };
 use crate::request::labels::Label;
 use crate::units::PageCount;
@@ -62,13 +61,7 @@ impl Question for RetentionClassesObserver {
         self.config.shape()
     }
 
-    fn follow(
-        &mut self,
-        request: &Accepted<'_>,
-        _: ProvisionedCache<'_>,
-        _: &CacheBank,
-        room: &mut AccountShare,
-    ) {
+    fn follow(&mut self, request: &Accepted<'_>, room: &mut AccountShare) {
         let Accepted { event, outcome, counted, .. } = *request;
         let Self { holders, accounts, .. } = self;
         if holders.is_crowded() {

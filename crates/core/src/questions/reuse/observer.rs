@@ -4,14 +4,13 @@
 //! when it is shown. Runs, for what can be known of a window only once it has ended, are kept in windows that end.
 
 use super::Lifetimes;
-use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
 use crate::questions::accounts::{Accounts, AccountsConfig, AccountsTally};
 use crate::questions::counters::{Counter, Share, counted};
 use crate::questions::optimum::ReuseLog;
 use crate::questions::question::{
-    Accepted, Answerable, Horizon, ProvisionedCache, Question, QuestionFigures, QuestionNeeds, QuestionPool,
-    QuestionsError, check_list,
+    Accepted, Answerable, Horizon, Question, QuestionFigures, QuestionNeeds, QuestionPool, QuestionsError,
+    check_list,
 };
 use crate::questions::request_runs::{MAX_LOG_RUNS, MAX_WINDOW_RUNS, NumberedRequest, RequestRuns, RunLog};
 use crate::questions::retention::{
@@ -194,13 +193,7 @@ impl Question for ReuseObserver {
         }
     }
 
-    fn follow(
-        &mut self,
-        request: &Accepted<'_>,
-        _: ProvisionedCache<'_>,
-        _: &CacheBank,
-        room: &mut ReuseShare,
-    ) {
+    fn follow(&mut self, request: &Accepted<'_>, room: &mut ReuseShare) {
         let Accepted { event, outcome, index, counted, .. } = *request;
         let distinct = self.lifetimes.sights().map(Sights::distinct);
         let tenant = event.labels.get(Label::Tenant).copied();

@@ -4,11 +4,10 @@ use super::estimate::{RouterEstimate, RoutingFigures};
 use super::run::RoutedCaches;
 use super::spec::RouterSpec;
 use super::tally::{RoutingShare, RoutingTally};
-use crate::engines::bank::CacheBank;
 use crate::engines::one_pass::Engine;
 use crate::questions::question::{
-    Accepted, Answerable, Horizon, ProvisionedCache, Question, QuestionError, QuestionFigures, QuestionNeeds,
-    QuestionPool, QuestionsError, check_list,
+    Accepted, Answerable, Horizon, Question, QuestionError, QuestionFigures, QuestionNeeds, QuestionPool,
+    QuestionsError, check_list,
 };
 use crate::units::heap::heap_bytes;
 use serde::{Deserialize, Serialize};
@@ -69,17 +68,11 @@ impl Question for RoutersObserver {
         (self.routers.len(), self.targets)
     }
 
-    fn follow(
-        &mut self,
-        request: &Accepted<'_>,
-        ProvisionedCache { cache, .. }: ProvisionedCache<'_>,
-        _: &CacheBank,
-        room: &mut Vec<Option<RoutingShare>>,
-    ) {
-        let Self { routers, refusal, .. } = self;
+    fn follow(&mut self, request: &Accepted<'_>, room: &mut Vec<Option<RoutingShare>>) {
+        let (Self { routers, refusal, .. }, cache) = (self, request.cache.cache);
         *refusal = None;
         room.clear();
-        room.extend(routers.iter_mut().map(|caches| match caches.observe(request, cache) {
+        room.extend(routers.iter_mut().map(|caches| match caches.observe(request) {
             Ok((replica, _, outcome)) => Some(RoutingShare::of(replica, outcome, &cache.target_ratios)),
             Err(error) => {
                 refusal.get_or_insert(error);

@@ -39,11 +39,8 @@ impl RoutedCaches {
     ///
     /// # Errors
     /// [`QuestionError`].
-    pub fn observe(
-        &mut self,
-        request: &Accepted<'_>,
-        config: &CacheConfig,
-    ) -> Result<(usize, u64, &Outcome), QuestionError> {
+    pub fn observe(&mut self, request: &Accepted<'_>) -> Result<(usize, u64, &Outcome), QuestionError> {
+        let config = request.cache.cache;
         self.caches.prepare(request.engine, config);
         let Some((rules, router)) = self.router.precise() else {
             let replica = self.router.route(request.event, request.session)?;

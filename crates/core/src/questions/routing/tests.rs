@@ -1,6 +1,7 @@
 //! Routers against obvious models, and one pass against a replay of each replica's part of the log.
 
 use super::*;
+use crate::engines::bank::CacheBank;
 use crate::engines::config::CacheConfig;
 use crate::engines::one_pass::Engine;
 use crate::engines::profile::{Outputs, Profile};
@@ -82,10 +83,19 @@ impl Run {
         pool: &Engine,
         counted: bool,
     ) -> (usize, &Outcome) {
-        let (outcome, session) = (&Outcome::default(), Some(session));
-        let (page_size, engine, generated) = (page_size(), pool, None);
-        let request = Accepted { event, session, outcome, page_size, index: 0, counted, engine, generated };
-        let routed = self.routed.observe(&request, &config.cache).expect("few replicas");
+        let routed = self.routed.observe(&Accepted {
+            event,
+            session: Some(session),
+            outcome: &Outcome::default(),
+            page_size: page_size(),
+            index: 0,
+            counted,
+            engine: pool,
+            own: &CacheBank::default(),
+            cache: config.observed().provisioned(),
+            generated: None,
+        });
+        let routed = routed.expect("few replicas");
         let (replica, _, outcome) = routed;
         if counted {
             self.tally.add(&RoutingShare::of(replica, outcome, &config.cache.target_ratios));

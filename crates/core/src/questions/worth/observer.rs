@@ -112,14 +112,8 @@ impl Question for WorthObserver {
         (self.columns(), Horizon::Endless)
     }
 
-    fn follow(
-        &mut self,
-        request: &Accepted<'_>,
-        cache: ProvisionedCache<'_>,
-        own: &CacheBank,
-        room: &mut WorthShare,
-    ) {
-        let Accepted { event, outcome, page_size, .. } = *request;
+    fn follow(&mut self, request: &Accepted<'_>, room: &mut WorthShare) {
+        let Accepted { event, outcome, page_size, own, cache, .. } = *request;
         *room = self.observe((event, outcome), own, (cache, page_size), |_| (0, 0.0));
     }
 
