@@ -84,20 +84,6 @@ presets! {
 }
 
 impl Preset {
-    /// Those that are no format of traces by another name.
-    pub(crate) const LOGS: [(&'static str, Self); Self::NAMES.len() - 1] = {
-        let (mut logs, mut at) = ([Self::NAMES[0]; Self::NAMES.len() - 1], 0);
-        let mut found = 0;
-        while at < Self::NAMES.len() {
-            if !matches!(Self::NAMES[at].1, Self::Dynamo) {
-                logs[found] = Self::NAMES[at];
-                found += 1;
-            }
-            at += 1;
-        }
-        logs
-    };
-
     fn spec(self) -> &'static PresetSpec {
         &Self::ALL[self as usize]
     }

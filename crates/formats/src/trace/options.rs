@@ -60,15 +60,18 @@ impl Format {
     /// Every format with the name users write: of a log that of its preset.
     pub const NAMES: [(&'static str, Self); Self::OWN.len() + Preset::NAMES.len() - 1] = {
         let mut names = [Self::OWN[0]; Self::OWN.len() + Preset::NAMES.len() - 1];
-        let (mut own, mut logs) = (0, 0);
-        while own < Self::OWN.len() {
-            names[own] = Self::OWN[own];
-            own += 1;
-        }
-        while own + logs < names.len() {
-            let (name, preset) = Preset::LOGS[logs];
-            names[own + logs] = (name, Self::Log(preset));
-            logs += 1;
+        let (mut at, mut filled) = (0, 0);
+        while at < Self::OWN.len() + Preset::NAMES.len() {
+            let (name, format) = match at.checked_sub(Self::OWN.len()) {
+                None => Self::OWN[at],
+                Some(log) => (Preset::NAMES[log].0, Self::of_preset(Preset::NAMES[log].1)),
+            };
+            // Dynamo's is a format of traces, too.
+            if at < Self::OWN.len() || matches!(format, Self::Log(_)) {
+                names[filled] = (name, format);
+                filled += 1;
+            }
+            at += 1;
         }
         names
     };
