@@ -35,6 +35,23 @@ fn refusal(format: Format, good: &str, bad: &str) -> String {
     refused.remove(0).strip_prefix("trace, line 2: ").expect("file and line lead").to_owned()
 }
 
+/// Numbers, flags and nulls among the rows of a list were passed over without a word, and rows behind one in front.
+#[test]
+fn an_item_of_a_list_that_is_no_row_is_refused() {
+    let good = r#"{"timestamp":1,"input_length":512,"output_length":1,"hash_ids":[1]}"#;
+    for lost in ["null", "5", "true", "\"a text\"", "[]", "{}"] {
+        for items in [[lost, good, good], [good, lost, good], [good, good, lost]] {
+            let list = format!("[{}]\n", items.join(","));
+            // What begins like a list of token ids is one row.
+            let rows = if ["5", "[]"].contains(&items[0]) { 0..=2 } else { 2..=2 };
+            for format in [Format::Auto, Format::Mooncake] {
+                let (times, refused) = read(list.as_bytes(), &with(format)).expect("a list");
+                assert!(rows.contains(&times.len()) && refused.len() == 1, "{list} {refused:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn bad_rows_are_refused_with_their_reason() {
     let good = r#"{"timestamp":1,"input_length":512,"output_length":1,"hash_ids":[1]}"#;

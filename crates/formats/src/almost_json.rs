@@ -90,7 +90,12 @@ fn mongo_number(rest: &[u8]) -> Option<(usize, &[u8])> {
 fn last_comma(text: &[u8]) -> Option<usize> {
     let inner =
         text.trim_ascii_end().strip_suffix(b"]").or_else(|| text.trim_ascii_end().strip_suffix(b"}"))?;
-    inner.trim_ascii_end().strip_suffix(b",").map(<[u8]>::len)
+    without_comma(inner.trim_ascii_end()).map(<[u8]>::len)
+}
+
+/// The text without the one comma behind it: between two of them something was lost.
+fn without_comma(text: &[u8]) -> Option<&[u8]> {
+    text.strip_suffix(b",").filter(|rest| !rest.trim_ascii_end().ends_with(b","))
 }
 
 fn without_edges(text: &[u8]) -> &[u8] {
@@ -101,7 +106,7 @@ fn without_edges(text: &[u8]) -> &[u8] {
             Some(_) => &bare[1..],
             None => bare.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bare),
         };
-        let inner = start.strip_suffix(&[0]).or_else(|| start.strip_suffix(b",")).unwrap_or(start);
+        let inner = start.strip_suffix(&[0]).or_else(|| without_comma(start)).unwrap_or(start);
         if inner.len() == bare.len() {
             break;
         }
@@ -113,7 +118,7 @@ fn without_edges(text: &[u8]) -> &[u8] {
 
 /// How long an escape is, and what stands for it where it is the half of a character.
 fn escape(rest: &[u8]) -> (usize, &'static [u8]) {
-    /// Bytes of `\uXXXX`.
+    /// Bytes of `\u` and its four digits.
     const ONE: usize = 6;
     match (unit(rest), rest.get(ONE..).and_then(unit)) {
         (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => (2 * ONE, &[]),
@@ -151,6 +156,9 @@ mod tests {
             Some("[{\"a\":null}   ]"),
             "a list with a last comma"
         );
+        for lost in ["{\"a\":1},,", "[{\"a\":1}, ,]", "{\"a\":[1,,]}"] {
+            assert_eq!(read(lost), None, "an item was lost");
+        }
         let mongo = r#"{"a":[{"$numberInt":"5"}, { "$numberLong" : "-7" }],"b":{"$numberInt":5}}"#;
         assert_eq!(read(mongo).as_deref(), Some(r#"{"a":[5, -7],"b":{"$numberInt":5}}"#));
         let halves = r#"{"a":"x\ud83d","b":"\ud83d\ude00 \uDE00 \\ud83d"}"#;

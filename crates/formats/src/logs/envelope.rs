@@ -290,19 +290,25 @@ fn name_of(item: &str) -> Option<String> {
     named.and_then(|(_, raw)| serde_json::from_str(raw.get()).ok())
 }
 
-/// The items of a list. One of records has something to open in front; another one, such as a pair of a time and a
-/// line, has a meaning for each of its items.
+/// The items of a list. One of records has something to open in front, or several objects, and whatever else lies among
+/// them is one that was lost; another one, such as a pair of a time and a line, has a meaning for each of its items.
 fn items(list: &str) -> NestedValues<'_> {
     let items: Vec<&RawValue> = serde_json::from_str(list).unwrap_or_default();
     let texts: Vec<_> = items.iter().map(|raw| text_of(raw)).collect();
     let first = texts.first().and_then(|first| first.as_deref());
-    let of_records = first.is_some_and(|first| first.trim_start().starts_with(['{', '[']));
+    let of_records = first.is_some_and(|first| first.trim_start().starts_with(['{', '[']))
+        || texts.iter().flatten().filter(|text| is_object(text)).count() > 1;
     let step = |index, text: &str| match of_records {
         true => name_of(text).map_or(PathStep::Each, PathStep::Named),
         false => PathStep::Item(index),
     };
-    let texts = texts.into_iter().enumerate();
-    texts.filter_map(|(index, text)| text.map(|text| (step(index, &text), text))).collect()
+    let items = texts.into_iter().zip(items).enumerate();
+    items
+        .filter_map(|(index, (text, raw))| {
+            let text = text.or(of_records.then_some(Cow::Borrowed(raw.get())))?;
+            Some((step(index, &text), text))
+        })
+        .collect()
 }
 
 /// The JSON object that follows other text to the end of a line.
