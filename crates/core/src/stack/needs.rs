@@ -1,5 +1,6 @@
 //! A multiset of needs, exact, that stays cheap to change and to read however many there are.
 
+use super::prefetch::{LINE, prefetch};
 use crate::request::outcome::{BEYOND, Need};
 use crate::units::heap::heap_bytes;
 use crate::units::is_countable;
@@ -25,6 +26,9 @@ const MIN_BLOCK: usize = 16;
 /// Distinct needs a block holds for each of its changes where these are few: each moves half of the block then, which
 /// is less than to write all of it anew.
 const FEW_CHANGES: usize = 8;
+
+/// How many blocks ahead their needs are brought near: those of a large multiset lie nowhere near.
+const BLOCKS_AHEAD: usize = 4;
 
 /// A multiset of needs from which single needs can be taken out again.
 ///
@@ -54,9 +58,12 @@ struct Block {
     /// Needs, and their sum.
     total: u64,
     sum: u128,
+    /// No need of this block is less, and none of the blocks before it is as much. It lies beside the totals, so that
+    /// to find a block reads no other one's needs.
+    from: u32,
 }
 
-heap_bytes!(Block { values, counts; total, sum });
+heap_bytes!(Block { values, counts; total, sum, from });
 
 impl Block {
     fn of(values: &[u32], counts: &[u64]) -> Self {
@@ -65,9 +72,24 @@ impl Block {
         Self {
             total: counts.iter().fold(0, |total, count| count.saturating_add(total)),
             sum: products.sum(),
+            from: values.first().copied().unwrap_or_default(),
             values: values.to_vec(),
             counts: counts.to_vec(),
         }
+    }
+
+    /// How many of its needs are at most this, and their sum.
+    fn upto(&self, need: Need) -> (u64, u128) {
+        let upto = self.values.partition_point(|value| widen(*value) <= need);
+        let held =
+            self.pairs().take(upto).map(|(value, count)| (count, u128::from(value) * u128::from(count)));
+        held.fold((0, 0), |total, (count, sum)| (total.0 + count, total.1 + sum))
+    }
+
+    /// Has its needs and their counts brought near.
+    fn prefetch(&self) {
+        self.values.chunks(LINE / size_of::<u32>()).for_each(|line| prefetch(&line[0]));
+        self.counts.chunks(LINE / size_of::<u64>()).for_each(|line| prefetch(&line[0]));
     }
 
     /// Takes in changes that ascend by need; `merged` is room for what comes of it. Few are made in place, many in
@@ -124,8 +146,8 @@ impl Block {
         debug_assert!(by >= 0 || before >= by.unsigned_abs(), "removed more often than put in");
         let after = before.saturating_add_signed(by);
         self.total = self.total.saturating_sub(before).saturating_add(after);
-        let sum_of = |count: u64| u128::from(need) * u128::from(count);
-        self.sum = self.sum - sum_of(before) + sum_of(after);
+        let more = i128::from(need) * (i128::from(after) - i128::from(before));
+        self.sum = self.sum.saturating_add_signed(more);
         after
     }
 
@@ -155,10 +177,10 @@ impl Block {
     }
 }
 
-/// How many of these blocks, of which all hold some, begin no later than `need`. Steps that double find it, since
+/// How many of these blocks begin no later than `need`. Steps that double find it, since
 /// changes come in order and the next one is seldom many blocks away.
 fn leading(blocks: &[Block], need: u32) -> usize {
-    let begins_before = |block: &Block| block.values.first().is_some_and(|first| *first <= need);
+    let begins_before = |block: &Block| block.from <= need;
     let mut reach = 1;
     while blocks.get(reach - 1).is_some_and(begins_before) {
         reach *= 2;
@@ -199,29 +221,25 @@ impl Needs {
     /// How many needs are at most each of these, which ascend, and their sum. All is looked through once, what is
     /// pending as it lies: that costs less than to merge it, if few ask before more is pending.
     pub fn upto_each(&self, needs: &[Need]) -> Vec<(u64, u128)> {
-        let step_of = |value: u32| needs.partition_point(|need| *need < widen(value));
-        let mut steps = vec![(0_i64, 0_i128); needs.len() + 1];
-        let mut add = |step: usize, count: i64, sum: i128| {
-            steps[step].0 += count;
-            steps[step].1 += sum;
-        };
-        for block in &self.blocks {
-            let ends = block.values.first().zip(block.values.last());
-            match ends.map(|(first, last)| (step_of(*first), step_of(*last))) {
-                Some((step, last)) if step == last => add(step, block.total as i64, block.sum as i128),
-                _ => block.pairs().for_each(|(value, times)| {
-                    add(step_of(value), times as i64, i128::from(value) * i128::from(times));
-                }),
-            }
-        }
+        let mut pending = vec![(0_i64, 0_i128); needs.len() + 1];
         for (value, by) in &self.pending {
-            add(step_of(*value), i64::from(*by), i128::from(*value) * i128::from(*by));
+            let step = &mut pending[needs.partition_point(|need| *need < widen(*value))];
+            *step = (step.0 + i64::from(*by), step.1 + i128::from(*value) * i128::from(*by));
         }
-        let sums = steps[..needs.len()].iter().scan((0, 0), |upto: &mut (i64, i128), step| {
-            *upto = (upto.0 + step.0, upto.1 + step.1);
-            Some((upto.0 as u64, upto.1 as u128))
-        });
-        sums.collect()
+        let (mut whole, mut held, mut changed) = (0, (0, 0), (0, 0));
+        let upto = |(need, step): (&Need, (i64, i128))| {
+            let begun = self.blocks[whole..].partition_point(|block| widen(block.from) <= *need);
+            let last = whole + begun.saturating_sub(1);
+            for block in &self.blocks[whole..last] {
+                held = (held.0 + block.total, held.1 + block.sum);
+            }
+            whole = last;
+            let inside = self.blocks.get(last).map_or((0, 0), |block| block.upto(*need));
+            changed = (changed.0 + step.0, changed.1 + step.1);
+            let count = (held.0 + inside.0).saturating_add_signed(changed.0);
+            (count, (held.1 + inside.1).saturating_add_signed(changed.1))
+        };
+        needs.iter().zip(pending).map(upto).collect()
     }
 
     /// Puts a need in so many times, or takes it out, and leaves the pass over the blocks to the caller, who says
@@ -253,14 +271,12 @@ impl Needs {
             self.blocks.reserve_exact(1);
             self.blocks.push(Block::default());
         }
-        let (mut at, mut rest, mut merged) = (0, &pending[..], Vec::new());
-        while let Some((need, _)) = rest.first() {
-            at += leading(&self.blocks[at + 1..], *need);
-            let next = self.blocks.get(at + 1).and_then(|next| next.values.first());
-            let own = rest.iter().take_while(|(need, _)| next.is_none_or(|next| need < next)).count();
-            let (own, others) = rest.split_at(own);
-            self.blocks[at].merge_changes(own, &mut merged);
-            rest = others;
+        let (parts, mut merged) = (self.by_block(&pending), Vec::new());
+        for (number, (at, changes)) in parts.iter().enumerate() {
+            if let Some((ahead, _)) = parts.get(number + BLOCKS_AHEAD) {
+                self.blocks[*ahead].prefetch();
+            }
+            self.blocks[*at].merge_changes(changes, &mut merged);
         }
         if self.blocks.iter().any(Block::is_misshapen) {
             self.reshape();
@@ -270,6 +286,21 @@ impl Needs {
             pending.clear();
             self.pending = pending;
         }
+    }
+
+    /// Changes that ascend by need, a part for each block that has any, with the block's place.
+    fn by_block<'a>(&self, mut changes: &'a [NeedChange]) -> Vec<(usize, &'a [NeedChange])> {
+        let (mut at, mut parts) = (0, Vec::with_capacity(changes.len().min(self.blocks.len())));
+        while let Some((need, _)) = changes.first() {
+            at += leading(&self.blocks[at + 1..], *need);
+            let next = self.blocks.get(at + 1);
+            let own =
+                changes.iter().take_while(|(need, _)| next.is_none_or(|next| *need < next.from)).count();
+            let (own, others) = changes.split_at(own);
+            parts.push((at, own));
+            changes = others;
+        }
+        parts
     }
 
     /// Cuts blocks that have grown too large, joins those that have become too small.

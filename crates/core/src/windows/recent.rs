@@ -5,7 +5,7 @@ use crate::questions::counters::{Counter, Share};
 use crate::questions::observers::{Observation, ObservationShape, PoolSections, UnreadSections};
 use crate::sizing::exact_curve::{FoundPages, FoundRun};
 use crate::stack::Overlap;
-use crate::units::heap::{flat, heap_bytes};
+use crate::units::heap::{HeapBytes, flat, heap_bytes};
 use crate::units::{EventTime, Offset};
 use crate::windows::step_counts::StepHits;
 use crate::windows::tally::{Position, RequestSummary, Tally, TallyShape};
@@ -70,7 +70,7 @@ pub(super) struct LastRequests {
     found: Option<VecDeque<FoundRun>>,
     /// What each adds alongside, where more is asked; a snapshot keeps it apart.
     #[serde(skip)]
-    observations: VecDeque<Arc<Observation>>,
+    observations: HeldObservations,
     /// What is counted of these when the window is shown.
     #[serde(skip)]
     when_shown: Option<Box<ObservationShape>>,
@@ -78,6 +78,37 @@ pub(super) struct LastRequests {
 }
 
 heap_bytes!(LastRequests { requests, needs, hits, found, observations, tally; capacity, when_shown });
+
+/// What requests add alongside, in the order in which they came.
+#[derive(Debug, Clone, Default)]
+struct HeldObservations {
+    shares: VecDeque<Arc<Observation>>,
+    /// What these hold on the heap: asked for with every estimate, and they lie far apart.
+    bytes: usize,
+}
+
+impl HeldObservations {
+    fn push(&mut self, share: Arc<Observation>) {
+        self.bytes += share.heap_bytes();
+        self.shares.push_back(share);
+    }
+
+    fn pop(&mut self) -> Option<Arc<Observation>> {
+        let share = self.shares.pop_front()?;
+        self.bytes -= share.heap_bytes();
+        Some(share)
+    }
+
+    fn iter(&self) -> impl ExactSizeIterator<Item = &Observation> {
+        self.shares.iter().map(Arc::as_ref)
+    }
+}
+
+impl HeapBytes for HeldObservations {
+    fn heap_bytes(&self) -> usize {
+        self.shares.capacity() * size_of::<Arc<Observation>>() + self.bytes
+    }
+}
 
 /// One request's share of the tally.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -119,7 +150,7 @@ impl LastRequests {
             needs: VecDeque::new(),
             hits: VecDeque::new(),
             found: shape.whole_curve.then(VecDeque::new),
-            observations: VecDeque::new(),
+            observations: HeldObservations::default(),
             when_shown: when_shown(shape),
             tally: Tally::new(shape.of_latest()),
         }
@@ -159,7 +190,7 @@ impl LastRequests {
         self.needs.extend(&summary.needs);
         self.hits.extend(&summary.hits);
         self.found.iter_mut().for_each(|found| found.extend(&summary.found));
-        self.observations.extend(summary.observation.clone());
+        summary.observation.iter().for_each(|share| self.observations.push(Arc::clone(share)));
         reserve_few(&mut self.requests);
         self.requests.push_back(TallyShare {
             arrival: summary.position.arrival,
@@ -198,16 +229,14 @@ impl LastRequests {
             need.into_iter().for_each(|need| needs.remove(need));
         }
         self.found.iter_mut().for_each(|found| drop(found.drain(..held.runs as usize)));
-        if let Some((observation, share)) =
-            tally.observation.as_deref_mut().zip(self.observations.pop_front())
-        {
+        if let Some((observation, share)) = tally.observation.as_deref_mut().zip(self.observations.pop()) {
             observation.remove(&share);
         }
     }
 
     /// Gives what its requests add alongside.
     pub(super) fn save_observations<'a>(&'a self, image: &mut PoolSections<'a>) {
-        image.push_shares(self.observations.iter().map(Arc::as_ref));
+        image.push_shares(self.observations.iter());
     }
 
     /// Takes it back; the counts are the sum.
@@ -216,7 +245,8 @@ impl LastRequests {
             return;
         }
         self.when_shown = when_shown(shape);
-        self.observations = saved.shares(self.requests.len(), shape.observation).map(Arc::new).collect();
+        let shares = saved.shares(self.requests.len(), shape.observation);
+        shares.for_each(|share| self.observations.push(Arc::new(share)));
         let Some(mut tally) = shape.of_latest().observation.tally() else { return };
         self.observations
             .iter()
@@ -263,7 +293,7 @@ impl LastRequests {
             && self.hits.len() as u64 == steps
             && self.found.is_some() == shape.whole_curve
             && found().count() as u64 == runs
-            && self.observations.len()
+            && self.observations.shares.len()
                 == if shape.observation.is_something() { self.requests.len() } else { 0 }
             && self.observations.iter().all(|share| share.is_sound(shape.observation))
             && self.hits.iter().all(|hits| (hits.step as usize) < shape.thresholds)
@@ -275,7 +305,7 @@ impl LastRequests {
     fn recount(&self, shape: TallyShape) -> Option<Tally> {
         let mut needs = self.needs.iter().copied();
         let mut hits = self.hits.iter().copied();
-        let mut observations = self.observations.iter();
+        let mut observations = self.observations.shares.iter();
         let mut tally = Tally::new(shape);
         for held in &self.requests {
             let summary = RequestSummary {
@@ -371,6 +401,14 @@ mod tests {
     }
 
     #[test]
+    fn what_shares_hold_on_the_heap_follows_them_as_they_come_and_go() {
+        let held = window().observations;
+        let each: usize = held.shares.iter().map(HeapBytes::heap_bytes).sum();
+        assert!((held.shares.len(), held.bytes) == (3, each) && each > 0, "{held:?}");
+        assert_eq!(held.heap_bytes(), each + held.shares.capacity() * size_of::<Arc<Observation>>());
+    }
+
+    #[test]
     fn a_tally_smaller_than_its_requests_is_refused_before_they_are_taken_out_of_it() {
         let fresh = LastRequests::new(3, shape());
         assert!(fresh.is_sound(&fresh, shape()) && window().is_sound(&fresh, shape()));
@@ -391,7 +429,7 @@ mod tests {
             |window| window.hits[1].pages += 1,
             |window| window.needs[1] += 1,
             |window| window.capacity = 2,
-            |window| window.observations[0] = Arc::default(),
+            |window| window.observations.shares[0] = Arc::default(),
             |window| window.tally.observation = None,
         ];
         for (index, forge) in forgeries.into_iter().enumerate() {
