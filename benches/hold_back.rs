@@ -117,6 +117,10 @@ fn run(values: &[Vec<u8>], hold_back_ms: u64) -> (f64, u64, u64) {
     ((thread_time(begin) - half).as_secs_f64(), task.heap_bytes() as u64, task.waiting())
 }
 
+/// The program's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     println!("of {RECORDS} records, {} a second of event time:", 1000 / TICK_MS);
     for (name, encoding) in [("avro", RequestEncoding::Avro), ("json", RequestEncoding::Json)] {

@@ -114,6 +114,10 @@ fn write_plainly(path: &Path, bytes: u64) -> Duration {
     took
 }
 
+/// The program's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let most: u64 =
         std::env::var("KVSET_BENCH_PAGES").map_or(100_000_000, |pages| pages.parse().expect("pages"));

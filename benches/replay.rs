@@ -45,6 +45,10 @@ impl Entry {
     }
 }
 
+/// The program's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let beside = || format!("{}/../shared", env!("CARGO_MANIFEST_DIR"));
     let folder = PathBuf::from(std::env::var("KVSET_SHARED").unwrap_or_else(|_| beside()));

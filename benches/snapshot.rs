@@ -99,6 +99,10 @@ fn write(path: &Path, snapshot: &Snapshot) {
     file.sync_all().expect("a disk");
 }
 
+/// The program's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let stack = agentic_stack();
     let body = capture(&stack, Vec::new()).expect("bytes");

@@ -70,6 +70,10 @@ fn drain(values: &[Vec<u8>], settings: &str) -> (Duration, usize) {
     (thread_time(begun) - before, published)
 }
 
+/// The program's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let records =
         std::env::var("KVSET_BENCH_RECORDS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);

@@ -37,6 +37,10 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Readings of each topic by each reader, after one that is not counted.
 const ROUNDS: usize = 5;
 
+/// The program's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let Ok(brokers) = std::env::var("KVSET_TEST_BROKERS") else { return with_a_broker() };
     let connection = Connection { brokers, properties: Vec::new() };

@@ -241,8 +241,8 @@ impl<'a> Cutter<'a> {
             return Err(postcard::Error::SerializeBufferFull);
         }
         if self.fresh.capacity() - self.fresh.len() < part.len() {
-            // A vector would take twice as much as it has.
-            self.fresh.reserve_exact(part.len().max(self.fresh.len() / 8));
+            // A vector would take twice as much as it has; less than half as much again, and most would be copied often.
+            self.fresh.reserve_exact(part.len().max(self.fresh.len() / 2));
         }
         self.fresh.extend_from_slice(part);
         let extent = PartExtent { file: self.file, at, bytes, hash };
