@@ -1,7 +1,7 @@
 //! Capacity against hit rate, with relative prefill throughput on a second axis (paper, figures 1 and 3).
 
 use super::axis::Axis;
-use super::draw::{Marker, Panel, Series, SeriesShape, WIDE, draw};
+use super::draw::{Marker, Panel, Series, SeriesShape};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::{PoolReport, ends};
@@ -30,23 +30,12 @@ pub fn capacity_curve(id: &str, pool: &PoolReport<'_>) -> Result<Option<Plot>, P
         markers.iter().map(|marker| marker.x).chain(ends.map(|pages| pages as f64)).collect();
     let low = reached.iter().copied().fold(first.pages as f64, f64::min);
     let high = reached.iter().copied().fold(last.pages as f64, f64::max);
-    let panel = Panel {
-        width: WIDE,
-        height: 320.0,
-        x: Axis::log_capacity("cache capacity", low, high, pool.estimate.page_bytes),
-        y: Axis::shares("hit rate (share of page accesses)"),
-        right: throughput_axis(drawn),
-        series: series(pool, drawn, (low, high)),
-        markers,
-        names_at_ends: false,
-    };
-    Ok(Some(Plot {
-        id: id.to_owned(),
-        title: "Hit rate by cache capacity".to_owned(),
-        description: description(pool, first, last),
-        table: table(pool),
-        drawings: draw(id, vec![panel])?,
-    }))
+    let x = Axis::log_capacity("cache capacity", low, high, pool.estimate.page_bytes);
+    let y = Axis::shares("hit rate (share of page accesses)");
+    let panel = Panel::new(x, y, series(pool, drawn, (low, high)));
+    let panel = Panel { right: throughput_axis(drawn), markers, ..panel };
+    let description = description(pool, first, last);
+    Plot::drawn(id, "Hit rate by cache capacity", description, table(pool), vec![panel])
 }
 
 /// The curve with the points counted at recommended capacities, ascending.
@@ -109,12 +98,9 @@ fn throughput_axis(drawn: &[&CapacityPoint]) -> Option<Axis> {
 fn series(pool: &PoolReport<'_>, drawn: &[&CapacityPoint], (low, high): (f64, f64)) -> Vec<Series> {
     // Hits need not grow with a capacity that is modelled on its own: nothing is said of what lies between.
     let shape = if pool.pointwise { SeriesShape::Dots } else { SeriesShape::Line };
-    let of = |label: &str, ink, on_right, value: &dyn Fn(&CapacityPoint) -> Option<f64>| Series {
-        label: label.to_owned(),
-        ink,
-        shape,
-        on_right,
-        points: drawn.iter().map(|point| Some((point.pages as f64, value(point)?))).collect(),
+    let of = |label: &str, ink, on_right, value: &dyn Fn(&CapacityPoint) -> Option<f64>| {
+        let points = drawn.iter().map(|point| Some((point.pages as f64, value(point)?)));
+        Series { shape, on_right, ..Series::line(label, ink, points.collect()) }
     };
     let page = |point: &CapacityPoint| rate(point.page_hit_rate);
     let prefix = |point: &CapacityPoint| rate(point.prefix_hit_rate);
@@ -132,13 +118,9 @@ fn series(pool: &PoolReport<'_>, drawn: &[&CapacityPoint], (low, high): (f64, f6
     series.extend(pool.questions.measured.filter(|(from, ..)| *from > 0).map(|band| measured(band, high)));
     series.extend(certain(pool, drawn));
     if let Some(limit) = rate(Some(pool.estimate.theoretical.prefix_hit_rate)) {
-        series.push(Series {
-            label: format!("unlimited: {}", words::rate(limit)),
-            ink: Ink::Reference,
-            shape: SeriesShape::Line,
-            on_right: false,
-            points: vec![Some((low, limit)), Some((high, limit))],
-        });
+        let label = format!("unlimited: {}", words::rate(limit));
+        let points = vec![Some((low, limit)), Some((high, limit))];
+        series.push(Series::line(label, Ink::Reference, points));
     }
     series
 }
@@ -148,13 +130,8 @@ fn series(pool: &PoolReport<'_>, drawn: &[&CapacityPoint], (low, high): (f64, f6
 fn measured((from, to, hit_rate): (u64, Option<u64>, f64), high: f64) -> Series {
     let ends = [from as f64, to.map_or(high, |pages| pages as f64)];
     let [from, to] = ends.map(|end| Some((end, hit_rate)));
-    Series {
-        label: format!("measured: {}", words::rate(hit_rate)),
-        ink: Ink::Fourth,
-        shape: SeriesShape::Line,
-        on_right: false,
-        points: vec![from, None, from, to, None, to],
-    }
+    let label = format!("measured: {}", words::rate(hit_rate));
+    Series::line(label, Ink::Fourth, vec![from, None, from, to, None, to])
 }
 
 /// Where recommended capacities lie with other conversations: a bar around each.
@@ -164,13 +141,7 @@ fn certain(pool: &PoolReport<'_>, drawn: &[&CapacityPoint]) -> Option<Series> {
         Some([Some((*from as f64, rate)), Some((*to as f64, rate)), None])
     };
     let points: Vec<_> = certain_ends(pool).iter().filter_map(bar).flatten().collect();
-    (!points.is_empty()).then(|| Series {
-        label: "with other conversations (90 %)".to_owned(),
-        ink: Ink::Sixth,
-        shape: SeriesShape::Line,
-        on_right: false,
-        points,
-    })
+    (!points.is_empty()).then(|| Series::line("with other conversations (90 %)", Ink::Sixth, points))
 }
 
 /// Recommended capacities of the first target ratio that have an interval, with its ends.
@@ -186,13 +157,7 @@ fn foresight(pool: &PoolReport<'_>, drawn: &[&CapacityPoint]) -> Series {
         let known = pool.questions.foresight.iter().find(|(pages, _)| *pages == point.pages);
         known.map(|(pages, rate)| Some((*pages as f64, *rate)))
     };
-    Series {
-        label: "with perfect foresight".to_owned(),
-        ink: Ink::Fifth,
-        shape: SeriesShape::Line,
-        on_right: false,
-        points: drawn.iter().filter_map(at).collect(),
-    }
+    Series::line("with perfect foresight", Ink::Fifth, drawn.iter().filter_map(at).collect())
 }
 
 /// The drawn line's height at a capacity: straight between neighbours on the logarithmic axis.

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::curve::coverage_markers;
-use super::draw::{Panel, Series, SeriesShape, WIDE, draw};
+use super::draw::{Panel, Series};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::{PoolReport, RequirementStep};
@@ -29,27 +29,12 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport<'_>) -> Result<Optio
         let fitting = steps.iter().filter(|step| step.pages as f64 <= pages).map(|step| step.requests);
         fitting.fold(0u64, u64::saturating_add) as f64 / total as f64
     };
-    let panel = Panel {
-        width: WIDE,
-        height: 280.0,
-        x: Axis::log_capacity(
-            "cache capacity",
-            first.pages as f64,
-            last.pages as f64,
-            pool.estimate.page_bytes,
-        ),
-        y: Axis::shares("requests that fit (share of all)"),
-        right: None,
-        series: vec![Series {
-            label: "requests that fit".to_owned(),
-            ink: Ink::First,
-            shape: SeriesShape::Line,
-            on_right: false,
-            points: staircase(&steps, total),
-        }],
-        markers: coverage_markers(pool, |pages| vec![fits(pages)]),
-        names_at_ends: false,
-    };
+    let (low, high) = (first.pages as f64, last.pages as f64);
+    let x = Axis::log_capacity("cache capacity", low, high, pool.estimate.page_bytes);
+    let y = Axis::shares("requests that fit (share of all)");
+    let markers = coverage_markers(pool, |pages| vec![fits(pages)]);
+    let series = vec![Series::line("requests that fit", Ink::First, staircase(&steps, total))];
+    let panel = Panel { height: 280.0, markers, ..Panel::new(x, y, series) };
     let without = steps.iter().find(|step| step.pages == 0).map_or(0, |step| step.requests);
     let mut description = format!(
         "{} of {} need no cache; the others need {} to {}.",
@@ -65,13 +50,8 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport<'_>) -> Result<Optio
     if distribution.beyond_bound > 0 {
         description += &format!(" {} more than the tracked bound.", needs(distribution.beyond_bound));
     }
-    Ok(Some(Plot {
-        id: id.to_owned(),
-        title: "Distribution of required capacity".to_owned(),
-        description,
-        table: table(pool, &steps, total),
-        drawings: draw(id, vec![panel])?,
-    }))
+    let table = table(pool, &steps, total);
+    Plot::drawn(id, "Distribution of required capacity", description, table, vec![panel])
 }
 
 /// The steps of requests that need a cache, with room for requests in flight.

@@ -15,8 +15,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Width of a plot in pixels; pages scale it to theirs.
-pub(crate) const WIDE: f64 = 880.0;
-/// The same on a telephone, where a wide one scaled down could not be read.
+const WIDE: f64 = 880.0;
+/// Width on a telephone, where a wide one scaled down could not be read.
 const NARROW: f64 = 400.0;
 const FONT: f64 = 13.0;
 const LINE: f64 = 20.0;
@@ -51,6 +51,13 @@ pub(crate) struct Series {
     pub shape: SeriesShape,
     pub on_right: bool,
     pub points: Vec<Option<(f64, f64)>>,
+}
+
+impl Series {
+    /// A line against the left axis.
+    pub(crate) fn line(label: impl Into<String>, ink: Ink, points: Vec<Option<(f64, f64)>>) -> Self {
+        Self { label: label.into(), ink, shape: SeriesShape::Line, on_right: false, points }
+    }
 }
 
 /// A vertical line with a label above the plot, and dots where it meets the series.
@@ -111,6 +118,12 @@ fn draw_panels(mut panels: Vec<Panel>) -> Result<Drawing, Box<dyn std::error::Er
 }
 
 impl Panel {
+    /// A panel of the usual size without markers, its series named above it.
+    pub(crate) fn new(x: Axis, y: Axis, series: Vec<Series>) -> Self {
+        let (markers, right) = (Vec::new(), None);
+        Self { width: WIDE, height: 320.0, x, y, right, series, markers, names_at_ends: false }
+    }
+
     fn top_px(&self) -> f64 {
         let names = LINE * self.name_places().last().map_or(0.0, |(row, _)| row + 1.0);
         let markers = if self.markers.is_empty() { 0.0 } else { LINE + CONNECTOR };

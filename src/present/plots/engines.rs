@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::curve::rate;
-use super::draw::{Panel, Series, SeriesShape, WIDE, draw};
+use super::draw::{Panel, Series, SeriesShape};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::PoolReport;
@@ -18,31 +18,16 @@ pub fn engine_curves(id: &str, engines: &[PoolReport<'_>]) -> Result<Option<Plot
     let drawn = || shown.iter().copied().flatten().filter(|point| is_drawn(point));
     let pages = || drawn().map(|point| point.pages);
     let (Some(low), Some(high)) = (pages().min(), pages().max()) else { return Ok(None) };
-    let series = engines.iter().zip(&shown).map(|(engine, points)| Series {
-        label: engine.estimate.engine.to_string(),
-        ink: ink(engine.estimate.engine),
-        shape: if engine.pointwise { SeriesShape::Dots } else { SeriesShape::Line },
-        on_right: false,
-        points: points.iter().map(place).collect(),
+    let series = engines.iter().zip(&shown).map(|(engine, points)| {
+        let (of, points) = (engine.estimate.engine, points.iter().map(place).collect());
+        let shape = if engine.pointwise { SeriesShape::Dots } else { SeriesShape::Line };
+        Series { shape, ..Series::line(of.to_string(), ink(of), points) }
     });
     let page_bytes = engines.first().and_then(|engine| engine.estimate.page_bytes);
-    let panel = Panel {
-        width: WIDE,
-        height: 320.0,
-        x: Axis::log_capacity("cache capacity", low as f64, high as f64, page_bytes),
-        y: Axis::shares("hit rate (share of page accesses)"),
-        right: None,
-        series: series.collect(),
-        markers: Vec::new(),
-        names_at_ends: false,
-    };
-    Ok(Some(Plot {
-        id: id.to_owned(),
-        title: "Hit rate by cache capacity and engine".to_owned(),
-        description: description(engines),
-        table: table(engines, &shown),
-        drawings: draw(id, vec![panel])?,
-    }))
+    let x = Axis::log_capacity("cache capacity", low as f64, high as f64, page_bytes);
+    let panel = Panel::new(x, Axis::shares("hit rate (share of page accesses)"), series.collect());
+    let (title, description) = ("Hit rate by cache capacity and engine", description(engines));
+    Plot::drawn(id, title, description, table(engines, &shown), vec![panel])
 }
 
 /// The curve up to the first capacity at which no engine evicts any more.

@@ -1,7 +1,7 @@
 //! The recommended capacity by the traffic.
 
 use super::axis::Axis;
-use super::draw::{Panel, Series, SeriesShape, WIDE, draw};
+use super::draw::{Panel, Series};
 use super::{Plot, PlotError};
 use crate::present::pool::{PoolReport, recommended_by_traffic, times};
 use crate::present::theme::Ink;
@@ -27,23 +27,10 @@ pub fn capacity_by_traffic(id: &str, pool: &PoolReport<'_>) -> Result<Option<Plo
     series.extend(intervals(&track));
     let upper = |entry: &&Recommendation| entry.stated_ends().map(|(_, high)| high).max(entry.so_far());
     let most = track.iter().flat_map(|at| &at.entries).filter_map(upper);
-    let panel = Panel {
-        width: WIDE,
-        height: 320.0,
-        x: Axis::factors("times the traffic of the log", last.factor),
-        y: Axis::capacity("recommended capacity", most.max().unwrap_or(1) as f64, pool.estimate.page_bytes),
-        right: None,
-        series,
-        markers: Vec::new(),
-        names_at_ends: false,
-    };
-    Ok(Some(Plot {
-        id: id.to_owned(),
-        title: "Recommended capacity by traffic".to_owned(),
-        description: description(pool, &track),
-        table,
-        drawings: draw(id, vec![panel])?,
-    }))
+    let most = most.max().unwrap_or(1) as f64;
+    let x = Axis::factors("times the traffic of the log", last.factor);
+    let panel = Panel::new(x, Axis::capacity("recommended capacity", most, pool.estimate.page_bytes), series);
+    Plot::drawn(id, "Recommended capacity by traffic", description(pool, &track), table, vec![panel])
 }
 
 /// The log itself and the factors that are answered, in their order.
@@ -70,13 +57,8 @@ fn line_of(pool: &PoolReport<'_>, track: &[AtFactor<'_>], line: usize, coverage:
     let points = at(track, coverage);
     let end = points.last().and_then(|(_, entry)| entry.so_far());
     let end = end.map_or("beyond bound".to_owned(), |pages| words::capacity(pages, pool.estimate.page_bytes));
-    Series {
-        label: format!("{}: {end}", words::share(coverage)),
-        ink: Ink::series(line),
-        shape: SeriesShape::Line,
-        on_right: false,
-        points: points.iter().map(|(factor, entry)| Some((*factor, entry.so_far()? as f64))).collect(),
-    }
+    let points = points.iter().map(|(factor, entry)| Some((*factor, entry.so_far()? as f64))).collect();
+    Series::line(format!("{}: {end}", words::share(coverage)), Ink::series(line), points)
 }
 
 /// A bar at each factor and coverage from the lower end to the upper one.
@@ -90,13 +72,7 @@ fn intervals(track: &[AtFactor<'_>]) -> Option<Series> {
         at.entries.iter().filter_map(bar).flatten().collect::<Vec<_>>()
     };
     let points: Vec<_> = track.iter().flat_map(of).collect();
-    (!points.is_empty()).then(|| Series {
-        label: "with other conversations (90 %)".to_owned(),
-        ink: Ink::Reference,
-        shape: SeriesShape::Line,
-        on_right: false,
-        points,
-    })
+    (!points.is_empty()).then(|| Series::line("with other conversations (90 %)", Ink::Reference, points))
 }
 
 fn description(pool: &PoolReport<'_>, track: &[AtFactor<'_>]) -> String {

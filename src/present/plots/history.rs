@@ -1,7 +1,8 @@
 //! Required and accumulated capacity over the log (paper, figure 4), and requests and hit rate alongside them.
 
 use super::axis::Axis;
-use super::draw::{Panel, Series, SeriesShape, WIDE, draw};
+use super::curve::rate;
+use super::draw::{Panel, Series, SeriesShape};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, Table};
 use crate::present::pool::{HistoryPoint, PoolEstimates, PoolReport};
@@ -23,47 +24,19 @@ const LINEAR_UP_TO: u64 = 6;
 pub fn capacity_history(id: &str, pool: &PoolReport<'_>) -> Result<Option<Plot>, PlotError> {
     let track = Track::of(&pool.history);
     let Some(last) = track.points.last() else { return Ok(None) };
-    let mut series = vec![Series {
-        label: format!("accumulated: {}", words::capacity(last.accumulated_pages, pool.estimate.page_bytes)),
-        ink: Ink::Text,
-        shape: SeriesShape::Line,
-        on_right: false,
-        points: track
-            .points
-            .iter()
-            .map(|point| Some((track.x(point), point.accumulated_pages as f64)))
-            .collect(),
-    }];
+    let size = |pages: u64| words::capacity(pages, pool.estimate.page_bytes);
+    let label = format!("accumulated: {}", size(last.accumulated_pages));
+    let mut series = vec![track.line(label, Ink::Text, |point| Some(point.accumulated_pages as f64))];
     for (line, (index, coverage)) in covered_lines(&pool.history.coverage).into_iter().enumerate() {
         let values = |point: &HistoryPoint| point.required.get(index).copied().flatten();
-        let end = values(last)
-            .map_or("beyond bound".to_owned(), |pages| words::capacity(pages, pool.estimate.page_bytes));
-        let place = |point: &HistoryPoint| Some((track.x(point), values(point)? as f64));
-        series.push(Series {
-            label: format!("{}: {end}", words::share(coverage)),
-            ink: Ink::series(line),
-            shape: SeriesShape::Line,
-            on_right: false,
-            points: track.points.iter().map(place).collect(),
-        });
+        let end = values(last).map_or("beyond bound".to_owned(), size);
+        let label = format!("{}: {end}", words::share(coverage));
+        series.push(track.line(label, Ink::series(line), |point| Some(values(point)? as f64)));
     }
-    let panel = Panel {
-        width: WIDE,
-        height: 320.0,
-        x: track.axis(),
-        y: capacity_axis(pool, &track),
-        right: None,
-        series,
-        markers: Vec::new(),
-        names_at_ends: true,
-    };
-    Ok(Some(Plot {
-        id: id.to_owned(),
-        title: "Required and accumulated capacity".to_owned(),
-        description: capacity_description(pool, last),
-        table: capacity_table(pool, &track),
-        drawings: draw(id, vec![panel])?,
-    }))
+    let panel = Panel::new(track.axis(), capacity_axis(pool, &track), series);
+    let panel = Panel { names_at_ends: true, ..panel };
+    let (description, table) = (capacity_description(pool, last), capacity_table(pool, &track));
+    Plot::drawn(id, "Required and accumulated capacity", description, table, vec![panel])
 }
 
 /// Linear like the paper's figure, unless that would hide the requirements.
@@ -90,48 +63,18 @@ pub fn traffic_history(id: &str, pool: &PoolReport<'_>) -> Result<Option<Plot>, 
     if track.points.is_empty() {
         return Ok(None);
     }
-    let rates: Vec<Option<f64>> =
-        track.points.iter().map(|point| point.hit_rate.filter(|rate| (0.0..=1.0).contains(rate))).collect();
-    let hit_rate = Panel {
-        width: WIDE,
-        height: 180.0,
-        x: track.axis(),
-        y: Axis::shares("theoretical prefix hit rate"),
-        right: None,
-        series: vec![Series {
-            label: "hit rate".to_owned(),
-            ink: Ink::First,
-            shape: SeriesShape::Line,
-            on_right: false,
-            points: track
-                .points
-                .iter()
-                .zip(&rates)
-                .map(|(point, rate)| Some((track.x(point), (*rate)?)))
-                .collect(),
-        }],
-        markers: Vec::new(),
-        names_at_ends: false,
-    };
-    let mut panels = vec![hit_rate];
-    panels.extend(arrivals(&track));
-    let title = if panels.len() > 1 { "Requests and hit rate" } else { "Hit rate over the log" };
-    panels.reverse();
-    let known = rates.iter().flatten();
-    let (least, most) = (known.clone().copied().reduce(f64::min), known.copied().reduce(f64::max));
+    let rates = track.line("hit rate", Ink::First, |point| rate(point.hit_rate));
+    let known = || rates.points.iter().flatten().map(|(_, rate)| *rate);
     let description = format!(
         "The theoretical prefix hit rate of a window lies between {} and {}.",
-        words::rate_or_dash(least),
-        words::rate_or_dash(most)
+        words::rate_or_dash(known().reduce(f64::min)),
+        words::rate_or_dash(known().reduce(f64::max))
     );
-    let table = traffic_table(&track);
-    Ok(Some(Plot {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        description,
-        table,
-        drawings: draw(id, panels)?,
-    }))
+    let hit_rate = Panel::new(track.axis(), Axis::shares("theoretical prefix hit rate"), vec![rates]);
+    let hit_rate = Panel { height: 180.0, ..hit_rate };
+    let panels: Vec<_> = arrivals(&track).into_iter().chain([hit_rate]).collect();
+    let title = if panels.len() > 1 { "Requests and hit rate" } else { "Hit rate over the log" };
+    Plot::drawn(id, title, description, traffic_table(&track), panels)
 }
 
 /// Requests a unit of time, where the history runs over event time and tells how many were seen.
@@ -148,22 +91,10 @@ fn arrivals(track: &Track) -> Option<Panel> {
     let column = |(bin, count): (usize, &f64)| Some((low + (bin + 1) as f64 * width, count / width * unit));
     let mut points = vec![Some((low, 0.0))];
     points.extend(counts.iter().enumerate().map(column));
-    Some(Panel {
-        width: WIDE,
-        height: 120.0,
-        x,
-        y: Axis::numbers(&format!("requests a {name}"), most * unit),
-        right: None,
-        series: vec![Series {
-            label: format!("requests a {name}"),
-            ink: Ink::Third,
-            shape: SeriesShape::Columns,
-            on_right: false,
-            points,
-        }],
-        markers: Vec::new(),
-        names_at_ends: false,
-    })
+    let name = format!("requests a {name}");
+    let y = Axis::numbers(&name, most * unit);
+    let columns = Series { shape: SeriesShape::Columns, ..Series::line(name, Ink::Third, points) };
+    Some(Panel { height: 120.0, ..Panel::new(x, y, vec![columns]) })
 }
 
 /// Requests in each of [`BINS`] equal stretches of event time. Those between two points are spread evenly
@@ -223,6 +154,12 @@ impl Track {
             Some((_, end)) if self.timed => end as f64,
             _ => point.requests_seen as f64,
         }
+    }
+
+    /// What each point says, over the axis.
+    fn line(&self, label: impl Into<String>, ink: Ink, y: impl Fn(&HistoryPoint) -> Option<f64>) -> Series {
+        let place = |point: &HistoryPoint| Some((self.x(point), y(point)?));
+        Series::line(label, ink, self.points.iter().map(place).collect())
     }
 
     fn axis(&self) -> Axis {

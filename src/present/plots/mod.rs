@@ -12,7 +12,7 @@ mod worth;
 
 pub use curve::capacity_curve;
 pub use distribution::requirement_distribution;
-use draw::Drawing;
+use draw::{Drawing, Panel, draw};
 pub use engines::engine_curves;
 pub use growth::capacity_by_traffic;
 pub use history::{capacity_history, traffic_history};
@@ -45,6 +45,18 @@ pub struct PlotError {
 }
 
 impl Plot {
+    /// Draws these panels one below the other.
+    fn drawn(
+        id: &str,
+        title: &str,
+        description: String,
+        table: Table,
+        panels: Vec<Panel>,
+    ) -> Result<Option<Self>, PlotError> {
+        let drawings = draw(id, panels)?;
+        Ok(Some(Self { id: id.to_owned(), title: title.to_owned(), description, table, drawings }))
+    }
+
     /// The drawing as an SVG file of its own that follows the reader's theme.
     pub fn standalone_svg(&self) -> String {
         let [drawing, _] = &self.drawings;

@@ -1,7 +1,7 @@
 //! What the next GiB of a cache earns against what it costs, by the size of the cache.
 
 use super::axis::Axis;
-use super::draw::{Marker, Panel, Series, SeriesShape, WIDE, draw};
+use super::draw::{Marker, Panel, Series};
 use super::{Plot, PlotError};
 use crate::present::document::{Cell, MOST_SIZES, Table, spread};
 use crate::present::questions::WorthCurve;
@@ -52,23 +52,15 @@ pub fn worth_against_price(id: &str, curve: &WorthCurve) -> Result<Option<Plot>,
         dots: vec![curve.price],
         label: format!("worth its price up to {}", curve.size(best)),
     });
-    let panel = Panel {
-        width: WIDE,
-        height: 320.0,
-        x: Axis::log_capacity("cache capacity", *first as f64, *last as f64, Some(curve.page_bytes)),
-        y: Axis::log_amounts("earned by one GiB more, per day (logarithmic)", least, most),
-        right: None,
-        series: vec![earned(steps, least), cost(curve.price, (*first, *last))],
-        markers: marker.into_iter().collect(),
-        names_at_ends: false,
-    };
-    Ok(Some(Plot {
-        id: id.to_owned(),
-        title: "Worth of the next GiB against its price".to_owned(),
-        description: description(curve),
-        table: table(curve),
-        drawings: draw(id, vec![panel])?,
-    }))
+    let (low, high) = (*first as f64, *last as f64);
+    let x = Axis::log_capacity("cache capacity", low, high, Some(curve.page_bytes));
+    let y = Axis::log_amounts("earned by one GiB more, per day (logarithmic)", least, most);
+    let costs = vec![Some((low, curve.price)), Some((high, curve.price))];
+    let costs = Series::line(format!("one GiB costs: {}", words::money(curve.price)), Ink::Second, costs);
+    let panel = Panel::new(x, y, vec![earned(steps, least), costs]);
+    let panel = Panel { markers: marker.into_iter().collect(), ..panel };
+    let title = "Worth of the next GiB against its price";
+    Plot::drawn(id, title, description(curve), table(curve), vec![panel])
 }
 
 /// The least and the most that is drawn: what is earned, and the price.
@@ -88,23 +80,7 @@ fn earned(steps: &[(u64, f64)], least: f64) -> Series {
         points.extend([point(from), point(*pages)]);
         from = *pages;
     }
-    Series {
-        label: "one GiB more earns".to_owned(),
-        ink: Ink::First,
-        shape: SeriesShape::Line,
-        on_right: false,
-        points,
-    }
-}
-
-fn cost(price: f64, (first, last): (u64, u64)) -> Series {
-    Series {
-        label: format!("one GiB costs: {}", words::money(price)),
-        ink: Ink::Second,
-        shape: SeriesShape::Line,
-        on_right: false,
-        points: vec![Some((first as f64, price)), Some((last as f64, price))],
-    }
+    Series::line("one GiB more earns", Ink::First, points)
 }
 
 fn description(curve: &WorthCurve) -> String {
