@@ -27,11 +27,9 @@ pub(super) const COSTS: [&str; 3] = ["hours per day", "cost per day", "memory pe
 
 /// Prefill in accelerator-hours, its cost, and that of the memory.
 pub(super) fn cost_cells(cost: Option<Cost>) -> [Cell; 3] {
-    let figure =
-        |amount: Option<f64>, say: fn(f64) -> String| Cell::known(amount, |amount| Cell::Figure(say(amount)));
     [
-        figure(cost.and_then(|cost| cost.accelerator_hours_a_day), words::hours),
-        figure(cost.and_then(|cost| cost.money_a_day), words::money),
-        figure(cost.and_then(|cost| cost.memory_a_day), words::money),
+        Cell::figure(cost.and_then(|cost| cost.accelerator_hours_a_day), words::hours),
+        Cell::figure(cost.and_then(|cost| cost.money_a_day), words::money),
+        Cell::figure(cost.and_then(|cost| cost.memory_a_day), words::money),
     ]
 }

@@ -2,7 +2,7 @@
 //! lose at any size, what tiers below find, and capacities that were searched.
 
 use super::{BelowHits, Ceiling, Replay, SearchResult, SearchedCapacity};
-use crate::present::document::{Cell, Section, Table};
+use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words;
 use kvset_core::estimate::CapacityPoint;
 use kvset_core::sizing::curve::share;
@@ -45,11 +45,6 @@ impl Units {
         Cell::Pages(pages, self.page_bytes)
     }
 
-    /// A capacity as it was named.
-    fn named(&self, point: &CapacityPoint) -> Cell {
-        point.label.clone().map_or(self.size_cell(point.pages), Cell::Text)
-    }
-
     fn draft_head(&self, found: Ceiling) -> Option<Section> {
         let (without, [_, lost]) = (found.without_draft_head?, found.draft_head()?);
         let sentence = format!(
@@ -59,11 +54,7 @@ impl Units {
             self.rate(found.these_rules),
             self.rate(without)
         );
-        Some(Section {
-            title: "What the draft head costs in hits".to_owned(),
-            sentences: vec![sentence],
-            tables: Vec::new(),
-        })
+        Some(Section::new("What the draft head costs in hits", [sentence], []))
     }
 
     fn ceiling(&self, found: Ceiling) -> Section {
@@ -84,11 +75,7 @@ impl Units {
                 self.rate(lost)
             ),
         };
-        Section {
-            title: "What the model's layers cost in hits".to_owned(),
-            sentences: vec![sentence],
-            tables: vec![table],
-        }
+        Section::new("What the model's layers cost in hits", [sentence], [table])
     }
 
     /// A row per capacity of the engine; `None` without tiers below.
@@ -103,16 +90,11 @@ impl Units {
             let together = own + found.clone().sum::<u64>();
             let hits = std::iter::once(own).chain(found).chain([together]);
             let rates = hits.map(|hits| self.rate_cell(hits));
-            table.row(std::iter::once(self.named(point)).chain(rates));
+            table.row([Cell::named(point, self.page_bytes)].into_iter().chain(rates));
         }
         let counted = "A tier counts what it held and no tier before it.".to_owned();
-        Some(Section {
-            title: "Tiers below".to_owned(),
-            sentences: std::iter::once(counted)
-                .chain(first.iter().filter_map(BelowHits::of_groups))
-                .collect(),
-            tables: vec![table, self.traffic(capacities, below, first)],
-        })
+        let sentences = [counted].into_iter().chain(first.iter().filter_map(BelowHits::of_groups));
+        Some(Section::new("Tiers below", sentences, [table, self.traffic(capacities, below, first)]))
     }
 
     /// What is read from each of the `tiers` and written to it.
@@ -120,37 +102,28 @@ impl Units {
         let mut table = Table::new("Read from each tier and written to it", ["capacity"]);
         table.columns.extend(tiers.iter().flat_map(BelowHits::traffic).map(|(name, _)| name));
         for (point, tiers) in capacities.iter().zip(below) {
-            let pages = tiers.iter().flat_map(BelowHits::traffic).map(|(_, pages)| pages);
-            table.row(std::iter::once(self.named(point)).chain(pages.map(|pages| self.size_cell(pages))));
+            let pages = tiers.iter().flat_map(BelowHits::traffic).map(|(_, pages)| self.size_cell(pages));
+            table.row([Cell::named(point, self.page_bytes)].into_iter().chain(pages));
         }
         table
     }
 
     fn searched(&self, searched: &SearchResult) -> Section {
-        let columns = ["requests covered", "target", "enough", "too small"];
+        let columns: Columns<'_, SearchedCapacity> = &[
+            ("requests covered", &|entry| Cell::Text(words::share(entry.coverage))),
+            ("target", &|entry| Cell::Share(entry.target_ratio)),
+            ("enough", &|entry| Cell::within_bound(entry.pages, |pages| self.size_cell(pages))),
+            ("too small", &|entry| Cell::known(entry.too_small_pages, |pages| self.size_cell(pages))),
+        ];
         let tried = words::integer(searched.tried);
         let caption = format!("The smallest of {tried} capacities tried, and the next smaller one");
-        let mut table = Table::new(caption, columns);
-        searched.required.iter().for_each(|entry| table.row(self.searched_row(entry)));
+        let table = Table::of(caption, &searched.required, columns);
         let lost = searched.required.iter().filter_map(|entry| entry.too_small_although_larger_pages).max();
         let lost = lost.map(|pages| {
             let size = self.size(pages);
             format!("More memory lost hits: {size} was not enough where a smaller capacity was.")
         });
         let known = "What lies between two capacities tried is not known.".to_owned();
-        Section {
-            title: "Required capacity by search".to_owned(),
-            sentences: lost.into_iter().chain([known]).collect(),
-            tables: vec![table],
-        }
-    }
-
-    fn searched_row(&self, entry: &SearchedCapacity) -> [Cell; 4] {
-        [
-            Cell::Text(words::share(entry.coverage)),
-            Cell::Share(entry.target_ratio),
-            Cell::within_bound(entry.pages, |pages| self.size_cell(pages)),
-            Cell::known(entry.too_small_pages, |pages| self.size_cell(pages)),
-        ]
+        Section::new("Required capacity by search", lost.into_iter().chain([known]), [table])
     }
 }

@@ -227,12 +227,16 @@ impl<'a> BackfillResult<'a> {
     }
 
     fn render(&self) -> String {
-        let mut table = Table::new("What was read", ["partition", "warmed up from", "from", "to"]);
-        for part in &self.partitions {
-            let PartitionResult { partition, warmed_up_from, from, to } = part;
-            let offsets = [i64::from(*partition), *warmed_up_from, *from, *to];
-            table.row(offsets.map(|offset| Cell::Figure(offset.to_string())));
-        }
+        let table = Table::of(
+            "What was read",
+            &self.partitions,
+            &[
+                ("partition", &|part| Cell::Figure(part.partition.to_string())),
+                ("warmed up from", &|part| Cell::Figure(part.warmed_up_from.to_string())),
+                ("from", &|part| Cell::Figure(part.from.to_string())),
+                ("to", &|part| Cell::Figure(part.to.to_string())),
+            ],
+        );
         let by = if self.resumed { " by this process, which went on with it" } else { "" };
         let terminal = Terminal::of_stdout();
         let table_of_confirmed = self.confirmed.table().map(|table| terminal::captioned(&table, &terminal));

@@ -1,7 +1,7 @@
 //! The result of `kvset prefixes` for people.
 
 use crate::prefixes::{PrefixFamily, PrefixFindings};
-use crate::present::document::{Cell, Table};
+use crate::present::document::{Cell, Columns, Table};
 use crate::present::terminal::{self, Terminal};
 use crate::present::words::{integer, rate};
 use kvset_core::sizing::curve::share;
@@ -12,22 +12,18 @@ pub(super) fn render(found: &PrefixFindings, terminal: &Terminal) -> String {
     if found.families.is_empty() {
         return text;
     }
-    let columns =
-        ["requests", "pages before", "token", "part", "what", "pages behind", "hit rate", "if mended"];
-    let mut table = Table::new("Where requests that begin alike part", columns);
-    for family in &found.families {
-        let rate = |hits: Option<u64>| Cell::known(hits, |hits| Cell::Rate(share(hits, found.page_accesses)));
-        table.row([
-            Cell::Count(family.requests),
-            Cell::Count(family.pages_before),
-            Cell::Count(family.parts_at.token),
-            Cell::known(family.parts_at.part.clone(), Cell::Text),
-            Cell::known(family.parts_at.kind, |kind| kind.name().into()),
-            Cell::known(family.pages_behind, Cell::Count),
-            rate(family.hit_pages),
-            rate(family.hit_pages_if_mended),
-        ]);
-    }
+    let rate = |hits: Option<u64>| Cell::known(hits, |hits| Cell::Rate(share(hits, found.page_accesses)));
+    let columns: Columns<'_, PrefixFamily> = &[
+        ("requests", &|family| Cell::Count(family.requests)),
+        ("pages before", &|family| Cell::Count(family.pages_before)),
+        ("token", &|family| Cell::Count(family.parts_at.token)),
+        ("part", &|family| Cell::known(family.parts_at.part.clone(), Cell::Text)),
+        ("what", &|family| Cell::known(family.parts_at.kind, |kind| kind.name().into())),
+        ("pages behind", &|family| Cell::known(family.pages_behind, Cell::Count)),
+        ("hit rate", &|family| rate(family.hit_pages)),
+        ("if mended", &|family| rate(family.hit_pages_if_mended)),
+    ];
+    let table = Table::of("Where requests that begin alike part", &found.families, columns);
     text.push_str(&format!("\n{}", terminal::captioned(&table, terminal)));
     for family in &found.families {
         if let Some([one, other]) = &family.texts {

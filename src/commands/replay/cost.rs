@@ -51,9 +51,9 @@ impl<'a> CostResult<'a> {
     /// The recommended capacities and the plan.
     pub fn section(&self) -> Section {
         let page = self.page_bytes.map_or_else(String::new, |page| format!(", {} a page", Bytes(page)));
-        let distinct = self.distinct_bytes.map_or_else(String::new, |bytes| {
-            format!("The distinct pages of the trace take {}.", Bytes(bytes))
-        });
+        let distinct = self.distinct_bytes;
+        let distinct =
+            distinct.map(|bytes| format!("The distinct pages of the trace take {}.", Bytes(bytes)));
         let names =
             self.required.iter().map(|required| format!("target {}", words::share(required.target_ratio)));
         let columns = std::iter::once("requests covered".to_owned()).chain(names);
@@ -67,10 +67,7 @@ impl<'a> CostResult<'a> {
         }
         let room = self.in_flight.as_ref().is_some_and(|found| found.room() != Some(0));
         let plan = self.plan.as_ref().map(|plan| plan_table(plan, room, self.page_bytes));
-        Section {
-            title: format!("At {} bytes per token{page}", self.kv_bytes_per_token),
-            sentences: if distinct.is_empty() { Vec::new() } else { vec![distinct] },
-            tables: std::iter::once(table).chain(plan).collect(),
-        }
+        let title = format!("At {} bytes per token{page}", self.kv_bytes_per_token);
+        Section::new(title, distinct, [table].into_iter().chain(plan))
     }
 }

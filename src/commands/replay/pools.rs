@@ -127,17 +127,25 @@ fn split_section(split: &MemorySplit) -> Section {
         words::bytes_round(split.left_bytes)
     );
     let round = |bytes: u64| Cell::Figure(words::bytes_round(bytes));
-    let mut parts = Table::new("The part of each model", ["model", "part", "pages", "requests covered"]);
-    for part in &split.pools {
-        let name = part.pool.clone().into();
-        parts.row([name, round(part.bytes), Cell::Count(part.pages), Cell::Rate(part.coverage)]);
-    }
-    let caption = "To cover the same share of each model's requests";
-    let mut sums = Table::new(caption, ["requests covered", "all together"]);
-    for sum in &split.together {
-        sums.row([Cell::Text(words::share(sum.coverage)), Cell::within_bound(sum.bytes, round)]);
-    }
-    Section { title, sentences: Vec::new(), tables: vec![parts, sums] }
+    let parts = Table::of(
+        "The part of each model",
+        &split.pools,
+        &[
+            ("model", &|part| part.pool.clone().into()),
+            ("part", &|part| round(part.bytes)),
+            ("pages", &|part| Cell::Count(part.pages)),
+            ("requests covered", &|part| Cell::Rate(part.coverage)),
+        ],
+    );
+    let sums = Table::of(
+        "To cover the same share of each model's requests",
+        &split.together,
+        &[
+            ("requests covered", &|sum| Cell::Text(words::share(sum.coverage))),
+            ("all together", &|sum| Cell::within_bound(sum.bytes, round)),
+        ],
+    );
+    Section::new(title, [], [parts, sums])
 }
 
 /// Splits a memory among pools.

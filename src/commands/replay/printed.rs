@@ -117,8 +117,7 @@ impl ReplayResult<'_> {
         let mut table = Table::new(format!("Hit rate by capacity{how}"), columns).spare(&spare);
         for point in points {
             let size = Cell::Pages(point.pages, self.trace.page_bytes);
-            let label = point.label.clone().filter(|_| named);
-            let mut cells = vec![label.map_or(size, Cell::Text)];
+            let mut cells = vec![if named { Cell::named(point, self.trace.page_bytes) } else { size }];
             cells.extend(self.trace.page_bytes.map(|_| Cell::Count(point.pages)));
             let figures = [
                 (point.prefix_hit_rate, Cell::Rate as fn(f64) -> Cell),
@@ -126,10 +125,7 @@ impl ReplayResult<'_> {
                 (point.reuse_hit_rate, Cell::Rate),
                 (point.relative_prefill_throughput, |times| Cell::Figure(words::factor(times))),
             ];
-            cells.extend(figures.map(|(value, cell)| match point.beyond_bound {
-                true => Cell::within_bound(value, cell),
-                false => Cell::known(value, cell),
-            }));
+            cells.extend(figures.map(|(value, cell)| Cell::of_point(point, value, cell)));
             cells.extend((!named).then(|| self.enough_for(point.pages).into()));
             table.row(cells);
         }

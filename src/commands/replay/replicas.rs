@@ -78,9 +78,6 @@ pub(super) fn section(all: &[PoolReplicas]) -> Option<Section> {
         let caption = format!("{} behind {}", found.pool, found.router);
         replicas_table(caption, &found.replicas, Some(found.page_bytes))
     };
-    (!all.is_empty()).then(|| Section {
-        title: "Replicas of each model's part, each as large as it is now".to_owned(),
-        sentences: Vec::new(),
-        tables: all.iter().map(table).collect(),
-    })
+    let title = "Replicas of each model's part, each as large as it is now";
+    (!all.is_empty()).then(|| Section::new(title, [], all.iter().map(table)))
 }

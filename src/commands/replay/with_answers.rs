@@ -53,10 +53,6 @@ impl<'a> WithAnswersResult<'a> {
             "Answers have lengths and no ids here: up to {} pages of prompts may be earlier answers.",
             words::integer(self.returned_pages)
         );
-        Section {
-            title: "Answers that later prompts bring back".to_owned(),
-            sentences: vec![sentence],
-            tables: vec![table],
-        }
+        Section::new("Answers that later prompts bring back", [sentence], [table])
     }
 }

@@ -1,6 +1,7 @@
 //! A cell of a table: a figure with its unit, or words.
 
 use crate::present::words;
+use kvset_core::estimate::CapacityPoint;
 use kvset_core::sizing::recommendation::{Recommendation, RecommendationStatus};
 use kvset_core::units::ratio::Ratio;
 
@@ -43,6 +44,21 @@ impl Cell {
     /// The cell of a value that is not known only where it lies beyond the tracked bound.
     pub fn within_bound<T>(value: Option<T>, cell: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::BeyondBound, cell)
+    }
+
+    /// A capacity of a curve, as it was named.
+    pub fn named(point: &CapacityPoint, page_bytes: Option<u64>) -> Self {
+        point.label.clone().map_or(Self::Pages(point.pages, page_bytes), Self::Text)
+    }
+
+    /// What is known of a capacity of a curve, which may lie beyond the tracked bound.
+    pub fn of_point<T>(point: &CapacityPoint, value: Option<T>, cell: impl FnOnce(T) -> Self) -> Self {
+        if point.beyond_bound { Self::within_bound(value, cell) } else { Self::known(value, cell) }
+    }
+
+    /// An amount worded so, where it is known.
+    pub fn figure<T>(amount: Option<T>, say: impl FnOnce(T) -> String) -> Self {
+        Self::known(amount, |amount| Self::Figure(say(amount)))
     }
 
     /// A recommended capacity; in parentheses what too few requests ask for so far.

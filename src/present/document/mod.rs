@@ -6,5 +6,5 @@ mod table;
 
 pub use cell::Cell;
 pub use section::Section;
-pub use table::Table;
+pub use table::{Columns, ShownColumns, Table};
 pub(crate) use table::{MOST_SIZES, spread};

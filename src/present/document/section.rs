@@ -12,3 +12,15 @@ pub struct Section {
     /// The tables below.
     pub tables: Vec<Table>,
 }
+
+impl Section {
+    /// A section of these parts.
+    pub fn new(
+        title: impl Into<String>,
+        sentences: impl IntoIterator<Item = String>,
+        tables: impl IntoIterator<Item = Table>,
+    ) -> Self {
+        let (sentences, tables) = (sentences.into_iter().collect(), tables.into_iter().collect());
+        Self { title: title.into(), sentences, tables }
+    }
+}

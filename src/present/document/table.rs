@@ -12,6 +12,15 @@ pub(crate) fn spread<T>(all: &[T], most: usize) -> impl Iterator<Item = &T> {
     (0..rows).map(move |row| &all[row * last / rows.saturating_sub(1).max(1)])
 }
 
+/// A column of a table of `R`s: its heading, and the cell that a row has there.
+type Column<'a, R> = (&'a str, &'a dyn Fn(&R) -> Cell);
+
+/// The columns of a table of `R`s.
+pub type Columns<'a, R> = &'a [Column<'a, R>];
+
+/// Columns of which some are shown only now and then, each behind whether it is.
+pub type ShownColumns<'a, R> = &'a [(bool, &'a str, &'a dyn Fn(&R) -> Cell)];
+
 /// A table being filled, or filled.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
@@ -29,6 +38,29 @@ impl Table {
     pub fn new<C: Into<String>>(caption: impl Into<String>, columns: impl IntoIterator<Item = C>) -> Self {
         let columns = columns.into_iter().map(Into::into).collect();
         Self { caption: caption.into(), columns, ..Self::default() }
+    }
+
+    /// A table with a row for each of these.
+    pub fn of<'r, R: 'r>(
+        caption: impl Into<String>,
+        rows: impl IntoIterator<Item = &'r R>,
+        columns: Columns<'_, R>,
+    ) -> Self {
+        let mut table = Self::new(caption, columns.iter().map(|(heading, _)| *heading));
+        let cells = |row: &R| columns.iter().map(|(_, cell)| cell(row)).collect();
+        table.rows = rows.into_iter().map(cells).collect();
+        table
+    }
+
+    /// A table with a row for each of these, of the columns that are shown.
+    pub fn of_shown<'r, R: 'r>(
+        caption: impl Into<String>,
+        rows: impl IntoIterator<Item = &'r R>,
+        columns: ShownColumns<'_, R>,
+    ) -> Self {
+        let shown = columns.iter().filter(|(is_shown, ..)| *is_shown);
+        let columns: Vec<Column<'_, R>> = shown.map(|(_, name, cell)| (*name, *cell)).collect();
+        Self::of(caption, rows, &columns)
     }
 
     /// Names columns that a narrow screen does without, the first to go first.

@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::draw::{Marker, Panel, Series, SeriesShape};
 use super::{Plot, PlotError};
-use crate::present::document::{Cell, Table};
+use crate::present::document::{Cell, Columns, Table};
 use crate::present::pool::{PoolReport, ends};
 use crate::present::theme::Ink;
 use crate::present::words;
@@ -185,38 +185,16 @@ fn description(pool: &PoolReport<'_>, first: &CapacityPoint, last: &CapacityPoin
 }
 
 fn table(pool: &PoolReport<'_>) -> Table {
-    let mut table = Table::new(
-        "Hits at each capacity",
-        [
-            "capacity",
-            "pages",
-            "page hits",
-            "prefix hits",
-            "page hit rate",
-            "share of reuse kept",
-            "prefix hit rate",
-            words::BY_TOKENS,
-            "prefill throughput",
-        ],
-    );
-    for point in points(pool) {
-        let size = Cell::Pages(point.pages, pool.estimate.page_bytes);
-        let count = |value: Option<u64>| match point.beyond_bound {
-            true => Cell::within_bound(value, Cell::Count),
-            false => Cell::known(value, Cell::Count),
-        };
-        let rate = |rate: Option<f64>| Cell::known(rate, Cell::Rate);
-        table.row([
-            point.label.clone().map_or(size, Cell::Text),
-            Cell::Count(point.pages),
-            count(point.page_hits),
-            count(point.prefix_hits),
-            rate(point.page_hit_rate),
-            rate(point.reuse_hit_rate),
-            rate(point.prefix_hit_rate),
-            rate(point.hit_rate_tokens),
-            Cell::known(throughput(point), |times| Cell::Figure(words::factor(times))),
-        ]);
-    }
-    table
+    let columns: Columns<'_, CapacityPoint> = &[
+        ("capacity", &|point| Cell::named(point, pool.estimate.page_bytes)),
+        ("pages", &|point| Cell::Count(point.pages)),
+        ("page hits", &|point| Cell::of_point(point, point.page_hits, Cell::Count)),
+        ("prefix hits", &|point| Cell::of_point(point, point.prefix_hits, Cell::Count)),
+        ("page hit rate", &|point| Cell::known(point.page_hit_rate, Cell::Rate)),
+        ("share of reuse kept", &|point| Cell::known(point.reuse_hit_rate, Cell::Rate)),
+        ("prefix hit rate", &|point| Cell::known(point.prefix_hit_rate, Cell::Rate)),
+        (words::BY_TOKENS, &|point| Cell::known(point.hit_rate_tokens, Cell::Rate)),
+        ("prefill throughput", &|point| Cell::figure(throughput(point), words::factor)),
+    ];
+    Table::of("Hits at each capacity", points(pool), columns)
 }

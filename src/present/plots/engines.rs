@@ -70,11 +70,10 @@ fn table(engines: &[PoolReport<'_>], shown: &[&[CapacityPoint]]) -> Table {
     table.columns.extend(engines.iter().map(|engine| engine.estimate.engine.to_string()));
     let page_bytes = engines.first().and_then(|engine| engine.estimate.page_bytes);
     for (row, point) in shown.first().copied().unwrap_or_default().iter().enumerate() {
-        let size = point.label.clone().map_or(Cell::Pages(point.pages, page_bytes), Cell::Text);
         let rates = shown
             .iter()
             .map(|points| Cell::known(points.get(row).and_then(|point| point.prefix_hit_rate), Cell::Rate));
-        table.row([size, Cell::Count(point.pages)].into_iter().chain(rates));
+        table.row([Cell::named(point, page_bytes), Cell::Count(point.pages)].into_iter().chain(rates));
     }
     table
 }

@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::curve::rate;
 use super::draw::{Panel, Series, SeriesShape};
 use super::{Plot, PlotError};
-use crate::present::document::{Cell, Table};
+use crate::present::document::{Cell, Columns, Table};
 use crate::present::pool::{HistoryPoint, PoolEstimates, PoolReport};
 use crate::present::theme::Ink;
 use crate::present::words;
@@ -254,18 +254,12 @@ fn capacity_table(pool: &PoolReport<'_>, track: &Track) -> Table {
 }
 
 fn traffic_table(track: &Track) -> Table {
-    let mut table = Table::new(
-        track.caption("Requests and hit rate"),
-        [track.heading(), "requests", "theoretical prefix hit rate"],
-    );
-    for point in &track.points {
-        table.row([
-            track.when(point).into(),
-            Cell::Count(point.requests),
-            Cell::known(point.hit_rate, Cell::Rate),
-        ]);
-    }
-    table
+    let columns: Columns<'_, HistoryPoint> = &[
+        (track.heading(), &|point| track.when(point).into()),
+        ("requests", &|point| Cell::Count(point.requests)),
+        ("theoretical prefix hit rate", &|point| Cell::known(point.hit_rate, Cell::Rate)),
+    ];
+    Table::of(track.caption("Requests and hit rate"), &track.points, columns)
 }
 
 #[cfg(test)]

@@ -33,14 +33,9 @@ fn curves(engines: &[PoolReport<'_>]) -> Table {
         };
         let rates = engines.iter().map(|engine| {
             let point = engine.estimate.capacities.get(at);
-            let rate = point.and_then(|point| point.prefix_hit_rate);
-            match point.is_some_and(|point| point.beyond_bound) {
-                true => Cell::within_bound(rate, Cell::Rate),
-                false => Cell::known(rate, Cell::Rate),
-            }
+            point.map_or(Cell::Unknown, |point| Cell::of_point(point, point.prefix_hit_rate, Cell::Rate))
         });
-        let size = Cell::Pages(named.pages, first.estimate.page_bytes);
-        table.row([named.label.clone().map_or(size, Cell::Text)].into_iter().chain(rates));
+        table.row([Cell::named(named, first.estimate.page_bytes)].into_iter().chain(rates));
     }
     let unlimited = engines.iter().map(|PoolReport { estimate, .. }| {
         let rate = (estimate.page_accesses > 0).then_some(estimate.theoretical.prefix_hit_rate);
@@ -106,7 +101,7 @@ fn units(engines: &[PoolReport<'_>]) -> Option<Table> {
     }
     let costs = engines.iter().map(|engine| {
         let cost = engine.estimate.plan.as_ref().and_then(|plan| plan.cost);
-        Cell::known(cost, |cost| Cell::Figure(words::price(cost)))
+        Cell::figure(cost, words::price)
     });
     table.row(["cost".into(), Cell::from("")].into_iter().chain(costs));
     Some(table)

@@ -1,6 +1,6 @@
 //! What to buy.
 
-use crate::present::document::{Cell, Section, Table};
+use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::pool::PoolReport;
 use crate::present::words;
 use kvset_core::estimate::{CoverageCapacity, Estimate};
@@ -11,11 +11,11 @@ pub fn plan(pool: &PoolReport<'_>) -> Option<Section> {
     planned(&pool.estimate)
 }
 
-/// The same of an estimate.
+/// The tiers of an estimate.
 pub(crate) fn planned(estimate: &Estimate) -> Option<Section> {
     let room = estimate.in_flight.as_ref().is_some_and(|found| found.room() != Some(0));
     let table = plan_table(estimate.plan.as_ref()?, room, estimate.page_bytes);
-    Some(Section { title: "What to buy".to_owned(), sentences: Vec::new(), tables: vec![table] })
+    Some(Section::new("What to buy", [], [table]))
 }
 
 /// A plan as a table. `room` says that recommended capacities have room for requests in flight, which `required` has
@@ -26,47 +26,45 @@ pub fn plan_table(plan: &TierEstimates, room: bool, page_bytes: Option<u64>) -> 
         "Units of each tier that keep its share of requests at {} of their theoretical hit rate{total}",
         words::share(plan.target_ratio)
     );
-    let columns = [
-        "tier",
-        "requests covered",
-        if room { "required, without room in flight" } else { "required" },
-        "units",
-        "capacity",
-        "prefix hit rate",
-        words::BY_TOKENS,
-        "prefill throughput",
-        "cost",
-        "one unit more",
-        "trend",
+    let required = if room { "required, without room in flight" } else { "required" };
+    let or_unknown = |tier: &TierEstimate, cell: Option<Cell>| {
+        cell.unwrap_or(if tier.beyond_bound { Cell::BeyondBound } else { Cell::Unknown })
+    };
+    let figure = |amount: Option<f64>, say: fn(f64) -> String| Some(Cell::Figure(say(amount?)));
+    let columns: Columns<'_, TierEstimate> = &[
+        ("tier", &named),
+        ("requests covered", &|tier| Cell::Share(tier.coverage)),
+        (required, &|tier| or_unknown(tier, tier.required_pages.map(|pages| Cell::Pages(pages, page_bytes)))),
+        ("units", &|tier| or_unknown(tier, tier.planned.units.map(Cell::Count))),
+        ("capacity", &|tier| or_unknown(tier, bought(&tier.planned))),
+        ("prefix hit rate", &|tier| or_unknown(tier, tier.planned.hit_rate.map(Cell::Rate))),
+        (words::BY_TOKENS, &|tier| or_unknown(tier, tier.planned.hit_rate_tokens.map(Cell::Rate))),
+        ("prefill throughput", &|tier| {
+            or_unknown(tier, figure(tier.planned.relative_prefill_throughput, words::factor))
+        }),
+        ("cost", &|tier| or_unknown(tier, figure(tier.planned.cost, words::price))),
+        ("one unit more", &|tier| Cell::known(next_unit(tier), Cell::Text)),
+        ("trend", &|tier| tier.convergence.with_growth(tier.growth_per_window).into()),
     ];
-    let spare =
-        ["trend", columns[2], "one unit more", "prefill throughput", words::BY_TOKENS, "prefix hit rate"];
-    let mut table = Table::new(caption, columns).spare(&spare);
-    plan.tiers.iter().for_each(|tier| table.row(row(tier, page_bytes)));
-    table
+    let table = Table::of(caption, &plan.tiers, columns);
+    Table {
+        spare: vec![
+            "trend",
+            required,
+            "one unit more",
+            "prefill throughput",
+            words::BY_TOKENS,
+            "prefix hit rate",
+        ],
+        ..table
+    }
 }
 
-fn row(tier: &TierEstimate, page_bytes: Option<u64>) -> [Cell; 11] {
-    let kind = match tier.inclusion {
-        Inclusion::Exclusive => "",
-        Inclusion::Inclusive => " (inclusive)",
-    };
-    let planned = &tier.planned;
-    let unknown = if tier.beyond_bound { Cell::BeyondBound } else { Cell::Unknown };
-    let or_unknown = |cell: Option<Cell>| cell.unwrap_or_else(|| unknown.clone());
-    [
-        format!("{}{kind}", tier.name).into(),
-        Cell::Share(tier.coverage),
-        or_unknown(tier.required_pages.map(|pages| Cell::Pages(pages, page_bytes))),
-        or_unknown(planned.units.map(Cell::Count)),
-        or_unknown(bought(planned)),
-        or_unknown(planned.hit_rate.map(Cell::Rate)),
-        or_unknown(planned.hit_rate_tokens.map(Cell::Rate)),
-        or_unknown(planned.relative_prefill_throughput.map(|times| Cell::Figure(words::factor(times)))),
-        or_unknown(planned.cost.map(|cost| Cell::Figure(words::price(cost)))),
-        next_unit(tier).map_or(Cell::Unknown, Cell::Text),
-        tier.convergence.with_growth(tier.growth_per_window).into(),
-    ]
+fn named(tier: &TierEstimate) -> Cell {
+    match tier.inclusion {
+        Inclusion::Exclusive => tier.name.clone().into(),
+        Inclusion::Inclusive => format!("{} (inclusive)", tier.name).into(),
+    }
 }
 
 /// The size of what is bought: bytes where they are known.

@@ -126,7 +126,7 @@ pub fn traffic(pool: &PoolReport<'_>) -> Option<Section> {
         true => by_capacity(pool, &answered),
         false => by_coverage(pool, &answered),
     };
-    Some(Section { title: "Other traffic".to_owned(), sentences: Vec::new(), tables: vec![table?] })
+    Some(Section::new("Other traffic", [], [table?]))
 }
 
 /// A row per factor and coverage; `None` where nothing is recommended.

@@ -28,7 +28,7 @@ pub fn windows(pool: &PoolReport<'_>) -> Option<Section> {
     for window in &pool.windows[skipped..] {
         table.row(row(window, pool, last));
     }
-    Some(Section { title: "Windows".to_owned(), sentences: Vec::new(), tables: vec![table] })
+    Some(Section::new("Windows", [], [table]))
 }
 
 fn row(window: &WindowRow, pool: &PoolReport<'_>, columns: &WindowRow) -> Vec<Cell> {

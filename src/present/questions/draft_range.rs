@@ -1,8 +1,8 @@
 //! Both ends of what SGLang finds with a draft head, where a log has page ids.
 
-use crate::present::document::{Cell, Section, Table};
+use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words;
-use kvset_core::estimate::Estimate;
+use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::questions::draft_range::DraftRangeEstimate;
 use kvset_core::sizing::curve::share;
 
@@ -25,17 +25,13 @@ pub(super) fn section(range: &DraftRangeEstimate, estimate: &Estimate) -> Sectio
         lost(lower),
         words::rate(rate(range.page_hits_without_head))
     );
-    let mut table = Table::new("Hit rates with the draft head", ["capacity", "at least", "at most"]);
-    for point in &estimate.capacities {
-        let name = point.label.clone().map_or(Cell::Pages(point.pages, estimate.page_bytes), Cell::Text);
-        let least = Cell::within_bound(point.prefix_hits, |hits| Cell::Rate(rate(hits)));
-        let most = Cell::within_bound(range.at_most(point.pages), |hits| Cell::Rate(rate(hits)));
-        table.row([name, least, most]);
-    }
+    let hits = |found: Option<u64>| Cell::within_bound(found, |hits| Cell::Rate(rate(hits)));
+    let columns: Columns<'_, CapacityPoint> = &[
+        ("capacity", &|point| Cell::named(point, estimate.page_bytes)),
+        ("at least", &|point| hits(point.prefix_hits)),
+        ("at most", &|point| hits(range.at_most(point.pages))),
+    ];
+    let mut table = Table::of("Hit rates with the draft head", &estimate.capacities, columns);
     table.row(["unlimited".into(), Cell::Rate(rate(lower)), Cell::Rate(rate(range.page_hits))]);
-    Section {
-        title: "What the draft head costs in hits".to_owned(),
-        sentences: vec![sentence],
-        tables: vec![table],
-    }
+    Section::new("What the draft head costs in hits", [sentence], [table])
 }

@@ -1,9 +1,9 @@
 //! What measured requests say, in words and as a section of a report.
 
-use crate::present::document::{Cell, Section, Table};
+use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words::{BY_TOKENS, capacity, counted, factor, integer, moment, rate, short_name};
 use kvset_core::estimate::Estimate;
-use kvset_core::questions::measured::{EffectiveCapacity, Loss, MeasuredEstimate, Verdict};
+use kvset_core::questions::measured::{EffectiveCapacity, Loss, MeasuredEstimate, RestartEstimate, Verdict};
 use kvset_core::sizing::curve::share;
 
 /// Most times at which the cache was emptied that are listed.
@@ -45,11 +45,7 @@ pub(super) fn section(measured: &MeasuredEstimate, estimate: &Estimate) -> Secti
             .push("The capacity in use is none of those modelled: name it with --capacities.".to_owned());
     }
     let tables = [Some(ledger(measured, estimate.page_size)), restarts(measured).unless_empty()];
-    Section {
-        title: "Measured alongside modelled".to_owned(),
-        sentences,
-        tables: tables.into_iter().flatten().collect(),
-    }
+    Section::new("Measured alongside modelled", sentences, tables.into_iter().flatten())
 }
 
 /// How many requests agree on the capacity that the cache behaves like.
@@ -87,42 +83,32 @@ fn agreement(
 /// From the best case to what happened, a step a row.
 fn ledger(measured: &MeasuredEstimate, page_size: u32) -> Table {
     let ledger = &measured.ledger;
-    let columns = [
-        "cache",
-        "hits",
-        "hit rate",
-        BY_TOKENS,
-        "lost to",
-        "pages lost",
-        "tokens lost",
-        "points lost",
-        "prefill without it",
-    ];
     let tokens = ledger.prompts(page_size);
-    let caption = "Hits of the measured requests, from the best case to what happened";
-    let mut table = Table::new(caption, columns).spare(&["prefill without it", "tokens lost", BY_TOKENS]);
-    let steps = [
+    type Step = (&'static str, Option<u64>, Option<(&'static str, Option<Loss>)>);
+    let steps: [Step; 4] = [
         ("one without limit", Some(ledger.unlimited_pages), None),
         ("one as large as all replicas", ledger.shared_pages, Some(("capacity", ledger.lost_to_capacity))),
         ("the replicas, routed as logged", ledger.routed_pages, Some(("routing", ledger.lost_to_routing))),
         ("as the engine counted", Some(ledger.measured_pages), Some(("the engine", ledger.lost_in_engine))),
     ];
-    for (name, hits, lost) in steps {
-        let (to, loss): (_, Option<Loss>) = lost.map_or((None, None), |(to, loss)| (Some(to), loss));
-        let figure = |value: Option<String>| Cell::known(value, Cell::Figure);
-        table.row([
-            name.into(),
-            Cell::known(hits, Cell::Count),
-            Cell::known(hits, |hits| Cell::Rate(share(hits, ledger.page_accesses))),
-            Cell::known(hits, |hits| Cell::Rate(tokens.hit_rate(hits))),
-            Cell::known(to, Cell::from),
-            figure(loss.map(|loss| signed(loss.pages))),
-            figure(loss.map(|loss| signed(loss.tokens))),
-            figure(loss.map(|loss| format!("{:.2}", loss.share * 100.0))),
-            figure(loss.and_then(|loss| loss.relative_prefill_throughput).map(factor)),
-        ]);
-    }
-    table
+    let loss = |step: &Step| step.2.and_then(|(_, loss)| loss);
+    let columns: Columns<'_, Step> = &[
+        ("cache", &|(name, ..)| (*name).into()),
+        ("hits", &|(_, hits, _)| Cell::known(*hits, Cell::Count)),
+        ("hit rate", &|(_, hits, _)| {
+            Cell::known(*hits, |hits| Cell::Rate(share(hits, ledger.page_accesses)))
+        }),
+        (BY_TOKENS, &|(_, hits, _)| Cell::known(*hits, |hits| Cell::Rate(tokens.hit_rate(hits)))),
+        ("lost to", &|(.., lost)| Cell::known(*lost, |(to, _)| to.into())),
+        ("pages lost", &|step| Cell::figure(loss(step), |loss| signed(loss.pages))),
+        ("tokens lost", &|step| Cell::figure(loss(step), |loss| signed(loss.tokens))),
+        ("points lost", &|step| Cell::figure(loss(step), |loss| format!("{:.2}", loss.share * 100.0))),
+        ("prefill without it", &|step| {
+            Cell::figure(loss(step).and_then(|loss| loss.relative_prefill_throughput), factor)
+        }),
+    ];
+    let caption = "Hits of the measured requests, from the best case to what happened";
+    Table::of(caption, &steps, columns).spare(&["prefill without it", "tokens lost", BY_TOKENS])
 }
 
 /// When the cache lost what it held.
@@ -132,17 +118,15 @@ fn restarts(measured: &MeasuredEstimate) -> Table {
         None => "When the cache was emptied".to_owned(),
         Some(more) => format!("When the cache was emptied; {more} later times are not listed"),
     };
-    let columns = ["before request", "at", "replica", "requests whose pages were gone"];
-    let mut table = Table::new(caption, columns);
-    for restart in restarts.iter().take(MOST_RESTARTS) {
-        table.row([
-            Cell::Count(restart.request),
-            moment(restart.event_time_ms).into(),
-            Cell::known(restart.replica.as_deref(), |name| short_name(name, MOST_NAME).into()),
-            Cell::Count(restart.misses),
-        ]);
-    }
-    table
+    let columns: Columns<'_, RestartEstimate> = &[
+        ("before request", &|restart| Cell::Count(restart.request)),
+        ("at", &|restart| moment(restart.event_time_ms).into()),
+        ("replica", &|restart| {
+            Cell::known(restart.replica.as_deref(), |name| short_name(name, MOST_NAME).into())
+        }),
+        ("requests whose pages were gone", &|restart| Cell::Count(restart.misses)),
+    ];
+    Table::of(caption, restarts.iter().take(MOST_RESTARTS), columns)
 }
 
 fn signed(count: i64) -> String {

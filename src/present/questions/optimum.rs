@@ -10,10 +10,9 @@ use kvset_core::sizing::curve::share;
 /// The curve alongside that of perfect foresight, and the recommended capacity alongside the one that foresight would
 /// need; `None` where neither is known.
 pub fn optimum(estimate: &Estimate, found: Option<&OptimalCapacity>) -> Option<Section> {
-    let tables: Vec<_> = curves(estimate).unless_empty().into_iter().collect();
-    let sentences: Vec<_> = found.map(|found| foresight(found, estimate.page_bytes)).into_iter().collect();
-    let title = "The best any policy could do".to_owned();
-    (!tables.is_empty() || !sentences.is_empty()).then_some(Section { title, sentences, tables })
+    let sentence = found.map(|found| foresight(found, estimate.page_bytes));
+    let section = Section::new("The best any policy could do", sentence, curves(estimate).unless_empty());
+    (!section.tables.is_empty() || !section.sentences.is_empty()).then_some(section)
 }
 
 fn curves(estimate: &Estimate) -> Table {

@@ -1,7 +1,7 @@
 //! What an emptied cache costs, by hour of the day.
 
 use super::sizes::size;
-use crate::present::document::{Cell, Section, Table};
+use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words::{self, elapsed, integer, money};
 use kvset_core::questions::restarts::{HourClock, RestartHour, RestartsAt, RestartsEstimate, WARM_PERCENT};
 
@@ -26,8 +26,7 @@ pub(super) fn section(restarts: &RestartsEstimate) -> Option<Section> {
         ),
     };
     let answers = restarts.sizes.iter().filter_map(|at| answer(at, clock));
-    let sentences = answers.chain([note]).collect();
-    Some(Section { title: title(clock.unwrap_or(HourClock::Utc)), sentences, tables })
+    Some(Section::new(title(clock.unwrap_or(HourClock::Utc)), answers.chain([note]), tables))
 }
 
 fn title(clock: HourClock) -> String {
@@ -41,21 +40,17 @@ fn title(clock: HourClock) -> String {
 /// A row for each hour; columns that only a log that ends fills are left out of others.
 fn table(at: &RestartsAt, clock: Option<HourClock>) -> Table {
     let first = if clock.is_some() { "restart at" } else { "emptied at" };
-    let columns = [first, "days", "tokens lost", "of the worst day", "prefill", "cost", "warm after"];
-    let mut table = Table::new(size(at.pages, at.bytes, (at.provisioned, at.recommended)), columns)
-        .spare(&["days", "of the worst day"]);
-    for row in &at.hours {
-        table.row([
-            hour(row).into(),
-            Cell::known(row.restarts, Cell::Count),
-            Cell::Count(mean_tokens(row).round() as u64),
-            Cell::known(row.most_tokens, Cell::Count),
-            Cell::known(row.prefill_seconds, |found| Cell::Figure(seconds(found / days(row)))),
-            Cell::known(row.money, |found| Cell::Figure(money(found / days(row)))),
-            Cell::known(row.warm_minutes, |found| Cell::Figure(time(found))),
-        ]);
-    }
-    table
+    let columns: Columns<'_, RestartHour> = &[
+        (first, &|row| hour(row).into()),
+        ("days", &|row| Cell::known(row.restarts, Cell::Count)),
+        ("tokens lost", &|row| Cell::Count(mean_tokens(row).round() as u64)),
+        ("of the worst day", &|row| Cell::known(row.most_tokens, Cell::Count)),
+        ("prefill", &|row| Cell::figure(row.prefill_seconds, |found| seconds(found / days(row)))),
+        ("cost", &|row| Cell::figure(row.money, |found| money(found / days(row)))),
+        ("warm after", &|row| Cell::figure(row.warm_minutes, time)),
+    ];
+    let caption = size(at.pages, at.bytes, (at.provisioned, at.recommended));
+    Table::of(caption, &at.hours, columns).spare(&["days", "of the worst day"])
 }
 
 /// Days that a row's figures are the sums of.

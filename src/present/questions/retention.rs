@@ -1,7 +1,7 @@
 //! What a time to live finds and holds, and how long capacities keep what nobody uses.
 
 use super::{recommended_place, telling};
-use crate::present::document::{Cell, Section, Table};
+use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words::{BY_TOKENS, capacity, lasting, share as share_of};
 use kvset_core::estimate::Estimate;
 use kvset_core::questions::retention::RetentionEstimate;
@@ -22,30 +22,22 @@ pub(super) fn retention(estimate: &Estimate) -> Option<Section> {
         let (size, age) = (capacity(pages, estimate.page_bytes), lasting(age));
         format!("In {size} a page that is not used lives for {age} (the median over arrivals).")
     });
-    Some(Section {
-        title: "How long pages are kept".to_owned(),
-        sentences: sentence.into_iter().collect(),
-        tables: tables.into_iter().flatten().collect(),
-    })
+    Some(Section::new("How long pages are kept", sentence, tables.into_iter().flatten()))
 }
 
 fn kept(estimate: &Estimate) -> Table {
-    let columns = ["kept for", "after", "hit rate", BY_TOKENS, "requests covered", "mean held", "most held"];
-    let spare = ["requests covered", "mean held"];
-    let mut table = Table::new("Pages kept for a time, however many", columns).spare(&spare);
     let size = |pages: u64| Cell::Pages(pages, estimate.page_bytes);
-    for point in &estimate.retention {
-        table.row([
-            format_duration_ms(point.ttl_ms).into(),
-            if point.kind.is_fixed() { "the write" } else { "the last use" }.into(),
-            Cell::within_bound(point.page_hit_rate, Cell::Rate),
-            Cell::known(point.hit_rate_tokens, Cell::Rate),
-            Cell::known(point.covered, Cell::Rate),
-            Cell::within_bound(point.mean_pages.map(|pages| pages.ceil() as u64), size),
-            Cell::within_bound(point.peak_pages, size),
-        ]);
-    }
-    table
+    let columns: Columns<'_, RetentionEstimate> = &[
+        ("kept for", &|point| format_duration_ms(point.ttl_ms).into()),
+        ("after", &|point| if point.kind.is_fixed() { "the write" } else { "the last use" }.into()),
+        ("hit rate", &|point| Cell::within_bound(point.page_hit_rate, Cell::Rate)),
+        (BY_TOKENS, &|point| Cell::known(point.hit_rate_tokens, Cell::Rate)),
+        ("requests covered", &|point| Cell::known(point.covered, Cell::Rate)),
+        ("mean held", &|point| Cell::within_bound(point.mean_pages, |pages| size(pages.ceil() as u64))),
+        ("most held", &|point| Cell::within_bound(point.peak_pages, size)),
+    ];
+    let table = Table::of("Pages kept for a time, however many", &estimate.retention, columns);
+    table.spare(&["requests covered", "mean held"])
 }
 
 fn required(estimate: &Estimate) -> Table {
@@ -73,7 +65,7 @@ fn ages(estimate: &Estimate) -> Table {
     for point in telling(estimate) {
         let Some(age) = point.eviction_age_ms else { continue };
         let size = Cell::Pages(point.pages, estimate.page_bytes);
-        let ages = [age.p10, age.p50, age.p90].map(|age| Cell::known(age, |age| Cell::Figure(lasting(age))));
+        let ages = [age.p10, age.p50, age.p90].map(|age| Cell::figure(age, lasting));
         let honoured = promises.iter().map(|promise| {
             let same = promise.capacities.iter().find(|capacity| capacity.pages == point.pages);
             Cell::known(same.and_then(|capacity| capacity.honoured), Cell::Rate)

@@ -1,7 +1,7 @@
 //! What each retention class holds and finds.
 
 use super::sizes::size;
-use crate::present::document::{Cell, Section, Table};
+use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words::{counted, short_name};
 use kvset_core::questions::retention_classes::{RetentionClassAt, RetentionClassEstimate};
 use kvset_core::sizing::curve::share;
@@ -16,29 +16,24 @@ pub(super) fn section(classes: &[RetentionClassEstimate]) -> Option<Section> {
     tables.first()?;
     let sentence = "A class is how long, or how preferably, requests ask their cache to keep their pages. The cache is modelled \
                     without classes.";
-    Some(Section { title: "Retention classes".to_owned(), sentences: vec![sentence.to_owned()], tables })
+    Some(Section::new("Retention classes", [sentence.to_owned()], tables))
 }
 
 fn table(classes: &[RetentionClassEstimate], place: usize) -> Table {
     let at = |class: &RetentionClassEstimate| class.sizes[place];
     let all: f64 = classes.iter().map(|class| at(class).page_milliseconds as f64).sum();
-    let columns = ["class", "requests", "page accesses", "hit rate", "without limit", "held since the start"];
+    let held = |class: &RetentionClassEstimate| at(class).page_milliseconds as f64 / all;
+    let columns: Columns<'_, RetentionClassEstimate> = &[
+        ("class", &|class| name(class).into()),
+        ("requests", &|class| Cell::Count(class.requests)),
+        ("page accesses", &|class| Cell::Count(class.page_accesses)),
+        ("hit rate", &|class| Cell::Rate(share(at(class).page_hits, class.page_accesses))),
+        ("without limit", &|class| Cell::Rate(share(class.page_hits, class.page_accesses))),
+        ("held since the start", &|class| Cell::known((all > 0.0).then(|| held(class)), Cell::Rate)),
+    ];
     let RetentionClassAt { pages, bytes, provisioned, recommended, .. } = at(&classes[0]);
-    let mut table =
-        Table::new(size(pages, bytes, (provisioned, recommended)), columns).spare(&["page accesses"]);
-    for class in classes {
-        let found = at(class);
-        let held = found.page_milliseconds as f64;
-        table.row([
-            name(class).into(),
-            Cell::Count(class.requests),
-            Cell::Count(class.page_accesses),
-            Cell::Rate(share(found.page_hits, class.page_accesses)),
-            Cell::Rate(share(class.page_hits, class.page_accesses)),
-            Cell::known((all > 0.0).then(|| held / all), Cell::Rate),
-        ]);
-    }
-    table
+    let caption = size(pages, bytes, (provisioned, recommended));
+    Table::of(caption, classes, columns).spare(&["page accesses"])
 }
 
 fn name(class: &RetentionClassEstimate) -> String {

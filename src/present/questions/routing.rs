@@ -1,7 +1,7 @@
 //! What routers would give.
 
-use super::climbing;
-use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
+use super::sizes::told;
+use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words::{BY_TOKENS, hours, money, share as share_of};
 use kvset_core::estimate::Estimate;
 use kvset_core::questions::routing::{RoutedCapacity, RouterEstimate};
@@ -20,11 +20,8 @@ pub(super) fn routing(
     let curves = routing
         .iter()
         .filter_map(|routed| curve(routed, |pages| cost(routed, pages), estimate).unless_empty());
-    Some(Section {
-        title: "Other routers".to_owned(),
-        sentences: vec![sentence.to_owned()],
-        tables: std::iter::once(compared(routing, estimate.page_bytes)).chain(curves).collect(),
-    })
+    let tables = [compared(routing, estimate.page_bytes)].into_iter().chain(curves);
+    Some(Section::new("Other routers", [sentence.to_owned()], tables))
 }
 
 /// A row per router.
@@ -68,29 +65,18 @@ fn curve(
     cost: impl Fn(u64) -> Option<(Option<f64>, Option<f64>)>,
     estimate: &Estimate,
 ) -> Table {
-    let columns =
-        ["all replicas", "each replica", "hit rate", BY_TOKENS, "imbalance", "hours per day", "cost per day"];
     let caption = format!("Router {}, {} replicas, by capacity", routed.router, routed.replicas);
-    let mut table = Table::new(caption, columns).spare(&["imbalance"]);
     let hits = |point: &RoutedCapacity| point.page_hits.unwrap_or(0) as f64;
-    let shown: Vec<&RoutedCapacity> = match estimate.names_capacities() {
-        true => routed.capacities.iter().collect(),
-        false => spread(climbing(&routed.capacities, hits), MOST_SIZES).collect(),
-    };
-    for point in shown {
-        let cost = cost(point.total_pages);
-        let figure = |amount: Option<f64>, say: fn(f64) -> String| {
-            Cell::known(amount, |amount| Cell::Figure(say(amount)))
-        };
-        table.row([
-            Cell::Pages(point.total_pages, estimate.page_bytes),
-            Cell::Pages(point.pages, estimate.page_bytes),
-            Cell::within_bound(point.page_hit_rate, Cell::Rate),
-            Cell::within_bound(point.hit_rate_tokens, Cell::Rate),
-            Cell::known(point.imbalance, Cell::Decimal),
-            figure(cost.and_then(|(hours_a_day, _)| hours_a_day), hours),
-            figure(cost.and_then(|(_, money_a_day)| money_a_day), money),
-        ]);
-    }
-    table
+    let shown = told(&routed.capacities, estimate.names_capacities(), hits);
+    let costs = |point: &RoutedCapacity| cost(point.total_pages).unwrap_or_default();
+    let columns: Columns<'_, RoutedCapacity> = &[
+        ("all replicas", &|point| Cell::Pages(point.total_pages, estimate.page_bytes)),
+        ("each replica", &|point| Cell::Pages(point.pages, estimate.page_bytes)),
+        ("hit rate", &|point| Cell::within_bound(point.page_hit_rate, Cell::Rate)),
+        (BY_TOKENS, &|point| Cell::within_bound(point.hit_rate_tokens, Cell::Rate)),
+        ("imbalance", &|point| Cell::known(point.imbalance, Cell::Decimal)),
+        ("hours per day", &|point| Cell::figure(costs(point).0, hours)),
+        ("cost per day", &|point| Cell::figure(costs(point).1, money)),
+    ];
+    Table::of(caption, shown, columns).spare(&["imbalance"])
 }

@@ -1,7 +1,7 @@
 //! Whose pages a cache holds, and what they find.
 
 use super::recommended_place;
-use crate::present::document::{Cell, Section, Table};
+use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words::{capacity, counted, short_name};
 use kvset_core::estimate::Estimate;
 use kvset_core::questions::tenants::TenantEstimate;
@@ -18,21 +18,19 @@ pub(super) fn tenants(estimate: &Estimate) -> Option<Section> {
     let held = |tenant: &TenantEstimate| tenant.page_milliseconds.get(at).copied().unwrap_or(0) as f64;
     let all: f64 = estimate.tenants.iter().map(held).sum();
     let size = capacity(estimate.capacities[at].pages, estimate.page_bytes);
-    let columns = ["tenant", "requests", "page accesses", "cold", "hit rate", "held since the start"];
+    let hits =
+        |tenant: &TenantEstimate| Some(share(*tenant.capacity_page_hits.get(at)?, tenant.page_accesses));
+    let columns: Columns<'_, TenantEstimate> = &[
+        ("tenant", &|tenant| name(tenant).into()),
+        ("requests", &|tenant| Cell::Count(tenant.requests)),
+        ("page accesses", &|tenant| Cell::Count(tenant.page_accesses)),
+        ("cold", &|tenant| Cell::Pages(tenant.cold_pages, estimate.page_bytes)),
+        ("hit rate", &|tenant| Cell::known(hits(tenant), Cell::Rate)),
+        ("held since the start", &|tenant| Cell::known((all > 0.0).then(|| held(tenant) / all), Cell::Rate)),
+    ];
     let caption = format!("Whose pages {size} hold, and what they find");
-    let mut table = Table::new(caption, columns).spare(&["page accesses"]);
-    for tenant in &estimate.tenants {
-        let hits = tenant.capacity_page_hits.get(at);
-        table.row([
-            name(tenant).into(),
-            Cell::Count(tenant.requests),
-            Cell::Count(tenant.page_accesses),
-            Cell::Pages(tenant.cold_pages, estimate.page_bytes),
-            Cell::known(hits, |hits| Cell::Rate(share(*hits, tenant.page_accesses))),
-            Cell::known((all > 0.0).then(|| held(tenant) / all), Cell::Rate),
-        ]);
-    }
-    Some(Section { title: "Tenants".to_owned(), sentences: Vec::new(), tables: vec![table] })
+    let table = Table::of(caption, &estimate.tenants, columns).spare(&["page accesses"]);
+    Some(Section::new("Tenants", [], [table]))
 }
 
 fn name(tenant: &TenantEstimate) -> String {

@@ -21,18 +21,14 @@ pub(super) fn traffic(estimate: &Estimate) -> Option<Section> {
     for tier in &traffic.tiers {
         let pages = [tier.read_pages, tier.written_pages, tier.load_pages.p50, tier.load_pages.p99];
         let pages = pages.map(|pages| Cell::Pages(pages, estimate.page_bytes));
-        let writes = Cell::known(tier.drive_writes_per_day, |writes| Cell::Figure(format!("{writes:.1}")));
+        let writes = Cell::figure(tier.drive_writes_per_day, |writes| format!("{writes:.1}"));
         let size = |pages| capacity(pages, estimate.page_bytes);
         let peaks = tier.peaks.iter().map(|peak| {
             Cell::Figure(format!("{} read, {} written", size(peak.read_pages), size(peak.written_pages)))
         });
         table.row([tier.tier.clone().into()].into_iter().chain(pages).chain([writes]).chain(peaks));
     }
-    Some(Section {
-        title: "Between tiers".to_owned(),
-        sentences: traffic_sentences(estimate),
-        tables: vec![table],
-    })
+    Some(Section::new("Between tiers", traffic_sentences(estimate), [table]))
 }
 
 /// What passes between tiers, in sentences; none where nothing is known of that.

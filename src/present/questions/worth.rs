@@ -1,7 +1,7 @@
 //! What a cache is worth: the section, and what its next GiB earns against its price.
 
-use super::climbing;
-use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
+use super::sizes::told;
+use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words::{bytes_round, hours, integer, money};
 use kvset_core::questions::costs::{HOURS_A_DAY, Prices};
 use kvset_core::questions::worth::{TierWorth, WorthAt, WorthEstimate};
@@ -33,39 +33,22 @@ impl WorthCurve {
 /// The section of a cache with these tiers below: without a cache, at capacities of the curve, at what is
 /// provisioned, and without limit. All capacities are shown where they were `named`.
 pub(super) fn section(worth: &WorthEstimate, tiers: &[TierWorth], named: bool) -> Section {
-    let columns = [
-        "cache",
-        "accelerator-hours",
-        "cost per day",
-        "saved per day",
-        "memory per day",
-        "a GiB of the step earns",
-        "TTFT p50",
-        "p95",
-        "p99",
+    let columns: Columns<'_, (String, &WorthAt)> = &[
+        ("cache", &|(name, _)| name.clone().into()),
+        ("accelerator-hours", &|(_, at)| Cell::Figure(hours(at.accelerator_hours))),
+        ("cost per day", &|(_, at)| Cell::figure(at.money_a_day, money)),
+        ("saved per day", &|(_, at)| Cell::figure(at.saved_a_day, money)),
+        ("memory per day", &|(_, at)| Cell::figure(at.memory_a_day, money)),
+        ("a GiB of the step earns", &|(_, at)| Cell::figure(at.step_earns_a_gib_day, money)),
+        ("TTFT p50", &|(_, at)| Cell::Figure(milliseconds(at.time_to_first_token.p50_ms))),
+        ("p95", &|(_, at)| Cell::Figure(milliseconds(at.time_to_first_token.p95_ms))),
+        ("p99", &|(_, at)| Cell::Figure(milliseconds(at.time_to_first_token.p99_ms))),
     ];
-    let caption = format!("At {} tokens per second", worth.prefill_rate);
-    let mut table = Table::new(caption, columns).spare(&["accelerator-hours", "p50", "memory per day"]);
     let saved = |at: &WorthAt| worth.without_cache.accelerator_hours - at.accelerator_hours;
-    let shown: Vec<&WorthAt> = match named {
-        true => worth.capacities.iter().collect(),
-        false => spread(climbing(&worth.capacities, saved), MOST_SIZES).collect(),
-    };
-    sizes(worth, shown).into_iter().for_each(|(name, at)| table.row(row(name, at)));
-    Section {
-        title: "What the cache is worth".to_owned(),
-        sentences: sentences(worth, tiers),
-        tables: vec![table],
-    }
-}
-
-fn row(name: String, at: &WorthAt) -> impl Iterator<Item = Cell> {
-    let time = at.time_to_first_token;
-    let figure = |amount: Option<f64>| Cell::known(amount, |amount| Cell::Figure(money(amount)));
-    let money = [at.money_a_day, at.saved_a_day, at.memory_a_day, at.step_earns_a_gib_day].map(figure);
-    let begin = [name.into(), Cell::Figure(hours(at.accelerator_hours))];
-    let time = [time.p50_ms, time.p95_ms, time.p99_ms].map(|ms| Cell::Figure(milliseconds(ms)));
-    begin.into_iter().chain(money).chain(time)
+    let shown = sizes(worth, told(&worth.capacities, named, saved));
+    let table = Table::of(format!("At {} tokens per second", worth.prefill_rate), &shown, columns);
+    let table = table.spare(&["accelerator-hours", "p50", "memory per day"]);
+    Section::new("What the cache is worth", sentences(worth, tiers), [table])
 }
 
 /// Why the figures are times and no throughput; said wherever they are.
