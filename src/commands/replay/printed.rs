@@ -9,7 +9,7 @@ use crate::present::words::{self, BY_TOKENS, hit_rate};
 use crate::replay::CacheWritesResult;
 use kvset_core::estimate::{CapacityPoint, InFlightFigures, RoomShortage};
 use kvset_core::stack::ChainCheck;
-use kvset_core::units::{Bytes, PageBytes};
+use kvset_core::units::Bytes;
 use std::fmt::Write as _;
 
 impl ReplayResult<'_> {
@@ -142,9 +142,8 @@ impl ReplayResult<'_> {
     /// `95 %, 99 %`: the shares of requests a capacity is recommended for; that it is what there is today.
     fn enough_for(&self, pages: u64) -> String {
         let exactly = self.facts.estimate.recommendations().iter().filter(|entry| entry.pages == Some(pages));
-        let held = self.facts.provisioned.as_ref();
-        let held = held.and_then(|held| held.pages(self.facts.estimate.page_bytes.map(PageBytes)));
-        let today = held.filter(|held| held.0 == pages).map(|_| "(provisioned)".to_owned());
+        let today = self.facts.provisioned_pages().filter(|held| *held == pages);
+        let today = today.map(|_| "(provisioned)".to_owned());
         let named = exactly.map(|entry| words::share(entry.coverage)).chain(today);
         named.collect::<Vec<_>>().join(", ")
     }

@@ -13,7 +13,6 @@ use crate::present::pool::{
 use crate::present::theme::stylesheet;
 use crate::present::words;
 use kvset_core::engines::profile::Outputs;
-use kvset_core::units::PageBytes;
 
 /// Renders the report. The same input gives the same bytes.
 ///
@@ -160,12 +159,11 @@ fn tiles(pool: &PoolReport<'_>, headline: &Headline) -> Markup {
             note: note.unwrap_or_else(|| "of those requested".to_owned()),
         });
     }
-    let held = pool.provisioned.as_ref().and_then(|held| held.pages(pool.estimate.page_bytes.map(PageBytes)));
-    if let Some(held) = held {
+    if let Some(held) = pool.provisioned_pages() {
         tiles.push(Tile {
             name: "Provisioned",
-            value: words::capacity(held.0, pool.estimate.page_bytes),
-            exact: exactly(held.0),
+            value: pool.size(held),
+            exact: exactly(held),
             note: "what the cache holds today".to_owned(),
         });
     }
@@ -189,7 +187,7 @@ fn tiles(pool: &PoolReport<'_>, headline: &Headline) -> Markup {
     });
     tiles.push(Tile {
         name: "Accumulated",
-        value: words::capacity(pool.estimate.accumulated_pages, pool.estimate.page_bytes),
+        value: pool.size(pool.estimate.accumulated_pages),
         exact: exactly(pool.estimate.accumulated_pages),
         note: match pool.estimate.page_bytes {
             Some(_) => format!(
@@ -264,13 +262,10 @@ fn pool_facts(pool: &PoolReport<'_>) -> Vec<(String, String)> {
     }
     for required in &pool.estimate.required {
         let share = words::share(required.target_ratio);
-        let max = required.max_pages.map_or_else(
-            || "beyond bound".to_owned(),
-            |pages| words::capacity(pages, pool.estimate.page_bytes),
-        );
+        let max = required.max_pages.map_or_else(|| "beyond bound".to_owned(), |pages: u64| pool.size(pages));
         facts.push((format!("Largest requirement at target {share}"), max));
         if let Some(mean) = required.mean_pages.filter(|mean| mean.is_finite() && *mean >= 0.0) {
-            let mean = words::capacity(mean.ceil() as u64, pool.estimate.page_bytes);
+            let mean = pool.size(mean.ceil() as u64);
             facts.push((format!("Mean requirement at target {share}"), mean));
         }
     }

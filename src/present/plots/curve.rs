@@ -62,7 +62,7 @@ pub(crate) fn coverage_markers(pool: &PoolReport<'_>, dots: impl Fn(f64) -> Vec<
     let marker = |(pages, shares): &(u64, Vec<String>)| Marker {
         x: *pages as f64,
         dots: dots(*pages as f64),
-        label: format!("{}: {}", words::listed(shares), words::capacity(*pages, pool.estimate.page_bytes)),
+        label: format!("{}: {}", words::listed(shares), pool.size(*pages)),
     };
     groups[skipped..].iter().map(marker).collect()
 }
@@ -173,7 +173,7 @@ fn interpolate(drawn: &[&CapacityPoint], pages: f64) -> Option<f64> {
 }
 
 fn description(pool: &PoolReport<'_>, first: &CapacityPoint, last: &CapacityPoint) -> String {
-    let size = |point: &CapacityPoint| words::capacity(point.pages, pool.estimate.page_bytes);
+    let size = |point: &CapacityPoint| pool.size(point.pages);
     format!(
         "The prefix hit rate is {} with {} and {} with {}; with unlimited capacity it is {}.",
         words::rate_or_dash(first.prefix_hit_rate),

@@ -40,11 +40,11 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport<'_>) -> Result<Optio
         "{} of {} need no cache; the others need {} to {}.",
         words::integer(without),
         words::counted(total, "request", "requests"),
-        words::capacity(first.pages, pool.estimate.page_bytes),
-        words::capacity(last.pages, pool.estimate.page_bytes)
+        pool.size(first.pages),
+        pool.size(last.pages)
     );
     if room > 0 {
-        let room = words::capacity(room, pool.estimate.page_bytes);
+        let room = pool.size(room);
         description += &format!(" {room} of what they need is room for requests in flight.");
     }
     if distribution.beyond_bound > 0 {
@@ -120,7 +120,7 @@ fn table(pool: &PoolReport<'_>, steps: &[RequirementStep], total: u64) -> Table 
     for step in steps {
         below = below.saturating_add(step.requests);
         table.row([
-            Cell::Pages(step.pages, pool.estimate.page_bytes),
+            pool.size_cell(step.pages),
             Cell::Count(step.pages),
             Cell::Count(step.requests),
             Cell::Count(below),

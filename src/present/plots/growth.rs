@@ -56,7 +56,7 @@ fn at<'a>(track: &[AtFactor<'a>], coverage: Ratio) -> Vec<(f64, &'a Recommendati
 fn line_of(pool: &PoolReport<'_>, track: &[AtFactor<'_>], line: usize, coverage: Ratio) -> Series {
     let points = at(track, coverage);
     let end = points.last().and_then(|(_, entry)| entry.so_far());
-    let end = end.map_or("beyond bound".to_owned(), |pages| words::capacity(pages, pool.estimate.page_bytes));
+    let end = end.map_or("beyond bound".to_owned(), |pages: u64| pool.size(pages));
     let points = points.iter().map(|(factor, entry)| Some((*factor, entry.so_far()? as f64))).collect();
     Series::line(format!("{}: {end}", words::share(coverage)), Ink::series(line), points)
 }
@@ -78,7 +78,7 @@ fn intervals(track: &[AtFactor<'_>]) -> Option<Series> {
 fn description(pool: &PoolReport<'_>, track: &[AtFactor<'_>]) -> String {
     let of = |at: &AtFactor<'_>| {
         let entry = at.entries.last()?;
-        let size = words::capacity(entry.so_far()?, pool.estimate.page_bytes);
+        let size = pool.size(entry.so_far()?);
         Some(format!("{size} for {} of the requests at {}", words::share(entry.coverage), times(at.factor)))
     };
     format!("{}.", track.iter().filter_map(of).collect::<Vec<_>>().join("; "))

@@ -24,7 +24,7 @@ const LINEAR_UP_TO: u64 = 6;
 pub fn capacity_history(id: &str, pool: &PoolReport<'_>) -> Result<Option<Plot>, PlotError> {
     let track = Track::of(&pool.history);
     let Some(last) = track.points.last() else { return Ok(None) };
-    let size = |pages: u64| words::capacity(pages, pool.estimate.page_bytes);
+    let size = |pages: u64| pool.size(pages);
     let label = format!("accumulated: {}", size(last.accumulated_pages));
     let mut series = vec![track.line(label, Ink::Text, |point| Some(point.accumulated_pages as f64))];
     for (line, (index, coverage)) in covered_lines(&pool.history.coverage).into_iter().enumerate() {
@@ -222,12 +222,12 @@ fn peak(points: &[HistoryPoint]) -> Option<HistoryPoint> {
 fn capacity_description(pool: &PoolReport<'_>, last: &HistoryPoint) -> String {
     let lines = pool.history.coverage.iter().zip(&last.required).map(|(coverage, pages)| match pages {
         Some(pages) => {
-            format!("{} for {}", words::capacity(*pages, pool.estimate.page_bytes), words::share(*coverage))
+            format!("{} for {}", pool.size(*pages), words::share(*coverage))
         }
         None => format!("an unknown capacity for {}", words::share(*coverage)),
     });
     let lines: Vec<String> = lines.collect();
-    let footprint = words::capacity(last.accumulated_pages, pool.estimate.page_bytes);
+    let footprint = pool.size(last.accumulated_pages);
     let who = words::requests_of(pool.history.window);
     let needs = match lines.is_empty() {
         true => String::new(),
@@ -242,7 +242,7 @@ fn capacity_table(pool: &PoolReport<'_>, track: &Track) -> Table {
     table.columns.extend(
         pool.history.coverage.iter().map(|coverage| format!("{} of requests", words::share(*coverage))),
     );
-    let size = |pages: Option<u64>| Cell::known(pages, |pages| Cell::Pages(pages, pool.estimate.page_bytes));
+    let size = |pages: Option<u64>| Cell::known(pages, |pages| pool.size_cell(pages));
     for point in &track.points {
         let mut row = vec![track.when(point).into(), size(Some(point.accumulated_pages))];
         row.extend(

@@ -58,8 +58,7 @@ fn beyond_bound(pool: &PoolReport<'_>) -> Option<Caveat> {
     if requests > 0 {
         facts.push(words::counted(requests, "request", "requests"));
     }
-    let bound =
-        pool.bound_pages.map(|pages| format!(" ({})", words::capacity(pages, pool.estimate.page_bytes)));
+    let bound = pool.bound_pages.map(|pages| format!(" ({})", pool.size(pages)));
     caveat(
         format!("Beyond the tracked bound{}: {}", bound.unwrap_or_default(), words::listed(&facts)),
         "Memory for the history was bounded, so what lies beyond is known only to be larger. \
@@ -174,7 +173,7 @@ fn growing(pool: &PoolReport<'_>) -> Option<Caveat> {
     };
     let rises = history.coverage.iter().enumerate().filter_map(|(line, coverage)| {
         let (before, after) = (peak(line, &history.points[..from])?, peak(line, &history.points[from..])?);
-        let size = |pages| words::capacity(pages, pool.estimate.page_bytes);
+        let size = |pages: u64| pool.size(pages);
         (after as f64 > before as f64 * 1.1 && before > 0)
             .then(|| format!("{} after {} for {}", size(after), size(before), words::share(*coverage)))
     });
@@ -229,7 +228,7 @@ fn answers_unseen(pool: &PoolReport<'_>, upper: &OtherEnd) -> Option<Caveat> {
     let rate = |hits: TheoreticalHits| words::hit_rate(hits.prefix_hit_rate, hits.hit_rate_tokens);
     let [with, without] = [upper.theoretical, pool.estimate.theoretical].map(rate);
     let sizes = upper.recommendation.as_ref().and_then(|entry| {
-        let size = |pages: Option<u64>| Some(words::capacity(pages?, pool.estimate.page_bytes));
+        let size = |pages: Option<u64>| Some(pool.size(pages?));
         let own = pool.estimate.recommendation()?;
         let (with, without) = (size(entry.pages)?, size(own.pages)?);
         Some(format!(", and {} need {with} in place of {without}", words::share(entry.coverage)))
@@ -274,7 +273,7 @@ fn in_flight(pool: &PoolReport<'_>) -> Option<Caveat> {
     }
     let most = words::counted(found.max_requests, "other request was", "other requests were");
     let held = match found.max_pages {
-        Some(pages) => format!(", holding at most {}", words::capacity(pages, pool.estimate.page_bytes)),
+        Some(pages) => format!(", holding at most {}", pool.size(pages)),
         None => ", holding more than was tracked".to_owned(),
     };
     caveat(

@@ -72,7 +72,7 @@ pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
     let short = larger.filter_map(|other| {
         let (standing, above) = (other.interval_status?, other.conversations_above?);
         let share = words::share(other.coverage);
-        let size = words::capacity(other.so_far()?, pool.estimate.page_bytes);
+        let size = pool.size(other.so_far()?);
         match (standing, above) {
             (FigureStanding::Stated, _) => None,
             (FigureStanding::Rough, 1) => {

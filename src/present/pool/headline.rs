@@ -6,7 +6,6 @@ use crate::present::words;
 use kvset_core::estimate::{InFlightFigures, TheoreticalHits};
 use kvset_core::sizing::recommendation::{Answer, Recommendation, RecommendationStatus};
 use kvset_core::sizing::tiers::Settled;
-use kvset_core::units::PageBytes;
 use kvset_core::units::ratio::Ratio;
 use std::cmp::Ordering;
 
@@ -131,7 +130,7 @@ fn from_recommendation(pool: &PoolReport<'_>, entry: &Recommendation) -> Headlin
         verdict: verdict(pool, entry, &answer),
         lead: sentence(&clauses.join("; ")),
         further,
-        size: entry.pages.map(|pages| words::capacity(pages, pool.estimate.page_bytes)),
+        size: entry.pages.map(|pages: u64| pool.size(pages)),
         answer: Some(answer),
     }
 }
@@ -169,8 +168,8 @@ fn doubt(pool: &PoolReport<'_>) -> Option<String> {
 
 /// What is needed against what is provisioned.
 fn verdict(pool: &PoolReport<'_>, entry: &Recommendation, answer: &Answer) -> Option<String> {
-    let held = pool.provisioned.as_ref()?.pages(pool.estimate.page_bytes.map(PageBytes))?.0;
-    let size = |pages| words::capacity(pages, pool.estimate.page_bytes);
+    let held = pool.provisioned_pages()?;
+    let size = |pages: u64| pool.size(pages);
     let several = pool.replicas.as_ref().map(|replicas| replicas.count);
     let within = several.map_or_else(String::new, |count| format!(" in {} replicas", words::integer(count)));
     let have = format!("{} provisioned{within}", size(held));
@@ -230,7 +229,7 @@ fn held_above(entry: &Recommendation) -> Option<(u64, Option<u64>)> {
 /// The size to buy by, where it is not that of the window.
 fn held(pool: &PoolReport<'_>, entry: &Recommendation) -> Option<String> {
     let (held, _) = held_above(entry)?;
-    let size = words::capacity(held, pool.estimate.page_bytes);
+    let size = pool.size(held);
     Some(format!(
         "Hold {size}: an earlier window needed as much, and it takes plan.hold steps of less, a day by default, to go \
          down."
@@ -264,10 +263,7 @@ fn aim(answer: &Answer) -> String {
 
 fn more_than_bound(pool: &PoolReport<'_>) -> String {
     match pool.bound_pages {
-        Some(bound) => format!(
-            "more than the {} that were tracked would be needed",
-            words::capacity(bound, pool.estimate.page_bytes)
-        ),
+        Some(bound) => format!("more than the {} that were tracked would be needed", pool.size(bound)),
         None => "more than was tracked would be needed".to_owned(),
     }
 }
@@ -325,7 +321,7 @@ fn in_flight(pool: &PoolReport<'_>, answer: &Answer) -> Option<String> {
     let room = answer.in_flight_pages.filter(|pages| *pages > 0)?;
     Some(format!(
         "{} of the recommended capacity is room for the pages that up to {} in flight {} at once.",
-        words::capacity(room, pool.estimate.page_bytes),
+        pool.size(room),
         words::counted(most, "other request", "other requests"),
         if most == 1 { "holds" } else { "hold" }
     ))
@@ -334,7 +330,7 @@ fn in_flight(pool: &PoolReport<'_>, answer: &Answer) -> Option<String> {
 /// What requests in flight hold, where the figures count it.
 fn counted_in_flight(pool: &PoolReport<'_>, found: &InFlightFigures) -> Option<String> {
     let others = words::counted(found.max_requests, "other request", "other requests");
-    let size = |pages: u64| words::capacity(pages, pool.estimate.page_bytes);
+    let size = |pages: u64| pool.size(pages);
     let held = match (found.mean_pages, found.p99_pages, found.max_pages) {
         (Some(mean), Some(p99), Some(most)) => format!(
             "held {} on average, {} or less as 99 % of requests arrived, and {} at most",
@@ -351,11 +347,11 @@ fn counted_in_flight(pool: &PoolReport<'_>, found: &InFlightFigures) -> Option<S
 
 /// That what is provisioned had no room for what was in flight, and how often.
 fn without_room(pool: &PoolReport<'_>) -> Option<String> {
-    let held = pool.provisioned.as_ref()?.pages(pool.estimate.page_bytes.map(PageBytes))?.0;
+    let held = pool.provisioned_pages()?;
     let shortage = pool.estimate.in_flight.as_ref()?.without_room.iter().find(|found| found.pages == held)?;
     Some(format!(
         "What was in flight exceeded the {} provisioned as {} ({}) arrived: requests wait there, or are preempted.",
-        words::capacity(held, pool.estimate.page_bytes),
+        pool.size(held),
         words::counted(shortage.requests, "request", "requests"),
         words::rate(shortage.share)
     ))
@@ -369,7 +365,7 @@ fn unlimited(pool: &PoolReport<'_>) -> String {
 
 fn footprint(pool: &PoolReport<'_>, pages: u64) -> Option<String> {
     let times = pool.estimate.accumulated_pages as f64 / pages as f64;
-    let all = words::capacity(pool.estimate.accumulated_pages, pool.estimate.page_bytes);
+    let all = pool.size(pool.estimate.accumulated_pages);
     (times > 1.0).then(|| match times {
         t if t < 1.05 => format!("Never evicting anything would take {all}, hardly more."),
         t => format!("Never evicting anything would take {all}, {t:.1} times as much."),
@@ -385,7 +381,7 @@ fn from_curve(pool: &PoolReport<'_>) -> Headline {
         (Some((point, rate)), _) => (
             format!(
                 "{} is the smallest capacity requested that reaches 99 % of the theoretical hit rate{}: {} of {}",
-                words::capacity(point.pages, pool.estimate.page_bytes),
+                pool.size(point.pages),
                 one_cache(pool),
                 words::rate(rate),
                 words::rate(limit)
@@ -397,7 +393,7 @@ fn from_curve(pool: &PoolReport<'_>) -> Headline {
                 "none of the capacities requested reaches 99 % of the theoretical hit rate of {}: the largest, {}, \
                  gives {}",
                 words::rate(limit),
-                words::capacity(point.pages, pool.estimate.page_bytes),
+                pool.size(point.pages),
                 words::rate(rate)
             ),
             None,
@@ -406,7 +402,7 @@ fn from_curve(pool: &PoolReport<'_>) -> Headline {
             ("the input gives neither a requirement nor a hit rate at any capacity".to_owned(), None)
         }
     };
-    let size = point.map(|point| words::capacity(point.pages, pool.estimate.page_bytes));
+    let size = point.map(|point| pool.size(point.pages));
     let lead: Vec<_> = std::iter::once(lead).chain(doubt(pool)).collect();
     Headline {
         verdict: None,

@@ -25,10 +25,12 @@ pub use traffic::{ShownTraffic, traffic};
 pub(crate) use traffic::{recommended_by_traffic, times};
 pub use windows::windows;
 
-use crate::present::document::Section;
+use crate::present::document::{Cell, Section};
 use crate::present::questions::QuestionSections;
+use crate::present::words;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, Status, TheoreticalHits};
 use kvset_core::sizing::recommendation::{Recommendation, by_target};
+use kvset_core::units::PageBytes;
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::window::WindowKind;
@@ -253,6 +255,21 @@ impl<'a> PoolReport<'a> {
             questions: QuestionSections::of(&estimate, |_, _| None),
             estimate,
         }
+    }
+
+    /// A size in words: in bytes where a page's bytes are known.
+    pub(crate) fn size(&self, pages: u64) -> String {
+        words::capacity(pages, self.estimate.page_bytes)
+    }
+
+    /// A size as a cell of a table.
+    pub(crate) fn size_cell(&self, pages: u64) -> Cell {
+        Cell::Pages(pages, self.estimate.page_bytes)
+    }
+
+    /// What the pool's cache holds today, in pages, where that is known.
+    pub(crate) fn provisioned_pages(&self) -> Option<u64> {
+        Some(self.provisioned.as_ref()?.pages(self.estimate.page_bytes.map(PageBytes))?.0)
     }
 
     /// Tokens per page; absent while no request settled it.

@@ -89,7 +89,7 @@ pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
         sentences.extend(found.straight_line.map(|pages| {
             format!(
                 "The straight line through half the traffic and all of it says {} at {}; it needs no clock.",
-                words::capacity(pages, pool.estimate.page_bytes),
+                pool.size(pages),
                 times(found.factor)
             )
         }));
@@ -110,7 +110,7 @@ fn today(pool: &PoolReport<'_>, found: &ShownTraffic) -> Option<String> {
     let now = pool.counted().chain(&pool.estimate.capacities).find(|point| point.pages == then.pages)?;
     Some(format!(
         "Today's {} would find {} at {}, {} now.",
-        words::capacity(then.pages, pool.estimate.page_bytes),
+        pool.size(then.pages),
         words::rate(then.prefix_hit_rate?),
         times(found.factor),
         words::rate(now.prefix_hit_rate?)
@@ -161,7 +161,7 @@ fn by_capacity(pool: &PoolReport<'_>, answered: &[&ShownTraffic]) -> Option<Tabl
         for point in &found.capacities {
             table.row([
                 Cell::Figure(format!("{} x", found.factor)),
-                Cell::Pages(point.pages, pool.estimate.page_bytes),
+                pool.size_cell(point.pages),
                 Cell::known(point.prefix_hit_rate, Cell::Rate),
                 Cell::known(found.unlimited, Cell::Rate),
             ]);
