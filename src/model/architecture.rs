@@ -1,6 +1,6 @@
 //! Which rule a config's model follows: by its class, else by its type, else by its text model's.
 
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use super::families::{self, Family, FamilyRow, Wrapper};
 use super::fields::{ConfigFields, FieldNames, shorten};
 
@@ -50,7 +50,7 @@ struct ModelNames<'a> {
 }
 
 /// Finds the model of a config.
-pub(super) fn find<'a>(root: ConfigFields<'a>) -> Result<KnownModel<'a>, ModelConfigError> {
+pub(super) fn find<'a>(root: ConfigFields<'a>) -> ModelRead<KnownModel<'a>> {
     let mut remarks = Vec::new();
     let (root, mut names) = of_runtime(root, &mut remarks)?;
     if let Some(model_type) = of_params(names, &root)? {
@@ -63,10 +63,8 @@ pub(super) fn find<'a>(root: ConfigFields<'a>) -> Result<KnownModel<'a>, ModelCo
         if let Some((_, what)) = OTHER_FILES.into_iter().find(|(key, _)| root.has(key)) {
             return Err(ModelConfigError::OtherFile { what });
         }
-        return Err(ModelConfigError::Missing {
-            field: root.path_of("architectures"),
-            needed_for: "it names the cache layout; a `model_type` does too",
-        });
+        let needed_for = "it names the cache layout; a `model_type` does too";
+        return Err(root.missing("architectures", needed_for));
     };
     let (family, fields) = resolve(root, names, None, &mut remarks, MOST_LEVELS)?;
     Ok(KnownModel { name: shorten(&name), family, fields, remarks })
@@ -76,7 +74,7 @@ pub(super) fn find<'a>(root: ConfigFields<'a>) -> Result<KnownModel<'a>, ModelCo
 fn of_runtime<'a>(
     root: ConfigFields<'a>,
     remarks: &mut Vec<String>,
-) -> Result<(ConfigFields<'a>, ModelNames<'a>), ModelConfigError> {
+) -> ModelRead<(ConfigFields<'a>, ModelNames<'a>)> {
     let names = ModelNames::of(&root)?;
     if !root.says_sizes()
         && names.model_type.is_some()
@@ -98,10 +96,7 @@ fn of_runtime<'a>(
 }
 
 /// The type that stands for Mistral's own form of a config, which names neither a class nor a type.
-fn of_params(
-    names: ModelNames<'_>,
-    root: &ConfigFields<'_>,
-) -> Result<Option<&'static str>, ModelConfigError> {
+fn of_params(names: ModelNames<'_>, root: &ConfigFields<'_>) -> ModelRead<Option<&'static str>> {
     let is_named = names.class.is_some() || names.model_type.is_some();
     if is_named || root.value("dim").is_none() || root.value("n_layers").is_none() {
         return Ok(None);
@@ -111,7 +106,7 @@ fn of_params(
 }
 
 impl<'a> ModelNames<'a> {
-    fn of(level: &ConfigFields<'a>) -> Result<Self, ModelConfigError> {
+    fn of(level: &ConfigFields<'a>) -> ModelRead<Self> {
         let class = match level.list("architectures") {
             Ok(None) => None,
             Ok(Some(list)) if list[0].is_string() => list[0].as_str(),
@@ -134,7 +129,7 @@ impl<'a> ModelNames<'a> {
     }
 
     /// Refuses what is known to cache something else; the class counts before the type.
-    fn check(self) -> Result<(), ModelConfigError> {
+    fn check(self) -> ModelRead<()> {
         let by_class = families::of_class(self.class).is_some() || families::wraps(self.class);
         let refused = self.class.into_iter().chain(self.model_type.filter(|_| !by_class)).find_map(|name| {
             let reason = families::refusal(name)?;
@@ -155,7 +150,7 @@ fn resolve<'a>(
     outer: Option<&'static Wrapper>,
     remarks: &mut Vec<String>,
     levels: usize,
-) -> Result<(Family, ConfigFields<'a>), ModelConfigError> {
+) -> ModelRead<(Family, ConfigFields<'a>)> {
     names.check()?;
     let text = text_level(&level)?.filter(|_| levels > 0);
     let wrapper = families::wrapper(names.class, names.model_type);
@@ -186,10 +181,7 @@ fn resolve<'a>(
         return resolve(inner, inner_names, wrapper.or(outer), remarks, levels - 1);
     }
     if wrapper.is_some_and(|wrapper| wrapper.has_own_defaults) && !level.counts_layers() {
-        return Err(ModelConfigError::Missing {
-            field: level.path_of("text_config"),
-            needed_for: "this model's layers are described there",
-        });
+        return Err(level.missing("text_config", "this model's layers are described there"));
     }
     let inherited = wrapper.or(outer.filter(|outer| names.belong_to(outer)));
     let row = inherited.and_then(|wrapper| families::of_type(Some(wrapper.text)));
@@ -213,7 +205,7 @@ impl ModelNames<'_> {
 }
 
 /// The level of the text model inside this one.
-fn text_level<'a>(level: &ConfigFields<'a>) -> Result<Option<ConfigFields<'a>>, ModelConfigError> {
+fn text_level<'a>(level: &ConfigFields<'a>) -> ModelRead<Option<ConfigFields<'a>>> {
     for name in TEXT_LEVELS {
         if let Some(inner) = level.nested(name)? {
             return Ok(Some(inner));

@@ -1,6 +1,6 @@
 //! `block_configs`: what each layer is in models whose layers were searched for (Nemotron-NAS, Puzzle).
 
-use super::error::ModelConfigError;
+use super::error::ModelRead;
 use super::fields::{ConfigFields, whole};
 use super::kind::{LayerKind, ListedHeads};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ const FIELD: &str = "block_configs";
 type ListedBlocks = (Vec<LayerKind>, Option<ListedHeads>);
 
 /// Reads the field; `None` if it is absent or empty.
-pub(super) fn of(fields: &ConfigFields<'_>, count: u64) -> Result<Option<ListedBlocks>, ModelConfigError> {
+pub(super) fn of(fields: &ConfigFields<'_>, count: u64) -> ModelRead<Option<ListedBlocks>> {
     let Some(list) = fields.layer_list(FIELD, count)? else { return Ok(None) };
     let (mut kinds, mut heads) = (Vec::new(), Vec::new());
     for block in list {
@@ -34,7 +34,7 @@ pub(super) fn of(fields: &ConfigFields<'_>, count: u64) -> Result<Option<ListedB
 }
 
 /// What a block keeps.
-fn kind(fields: &ConfigFields<'_>, block: &Map<String, Value>) -> Result<LayerKind, ModelConfigError> {
+fn kind(fields: &ConfigFields<'_>, block: &Map<String, Value>) -> ModelRead<LayerKind> {
     if let Some(word) = block.get("block_type").filter(|word| !word.is_null()) {
         let kind = word.as_str().and_then(LayerKind::of_word);
         return kind.ok_or_else(|| {
@@ -60,7 +60,7 @@ fn kind(fields: &ConfigFields<'_>, block: &Map<String, Value>) -> Result<LayerKi
 }
 
 /// The KV heads of a block that says them.
-fn kv_heads(fields: &ConfigFields<'_>, block: &Map<String, Value>) -> Result<Option<u64>, ModelConfigError> {
+fn kv_heads(fields: &ConfigFields<'_>, block: &Map<String, Value>) -> ModelRead<Option<u64>> {
     let attention = block.get("attention").and_then(Value::as_object);
     let find = |name: &str| {
         let own = attention.and_then(|attention| attention.get(name));

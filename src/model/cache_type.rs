@@ -1,6 +1,6 @@
 //! The type that cached elements have: what the user says, what the checkpoint declares, or the model's own.
 
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use super::fields::{ConfigFields, describe, shorten};
 use super::json;
 use super::options::{CostOptions, KvDtype};
@@ -23,7 +23,7 @@ pub(super) fn of(
     fields: &ConfigFields<'_>,
     beside: Option<&str>,
     options: &CostOptions,
-) -> Result<(KvDtype, Vec<String>), ModelConfigError> {
+) -> ModelRead<(KvDtype, Vec<String>)> {
     if options.kv_dtype != KvDtype::Auto {
         return Ok((options.kv_dtype, Vec::new()));
     }
@@ -41,7 +41,7 @@ pub(super) fn of(
 
 /// The type the model computes in, which engines cache in unless configured otherwise, and a remark where the config
 /// does not say it plainly.
-pub(super) fn of_weights(fields: &ConfigFields<'_>) -> Result<(KvDtype, Option<String>), ModelConfigError> {
+pub(super) fn of_weights(fields: &ConfigFields<'_>) -> ModelRead<(KvDtype, Option<String>)> {
     let assumed = "engines compute and cache in 16 bit (bf16)";
     let Some((field, declared)) = fields.dtype()?.filter(|(_, text)| *text != "auto") else {
         return Ok((KvDtype::Bf16, Some(format!("no dtype in the config: {assumed}"))));
@@ -67,7 +67,7 @@ fn declared(
     fields: &ConfigFields<'_>,
     beside: Option<&str>,
     remarks: &mut Vec<String>,
-) -> Result<Option<(KvDtype, String)>, ModelConfigError> {
+) -> ModelRead<Option<(KvDtype, String)>> {
     const OWN: &str = "`quantization_config`";
     let file = beside.map(|text| {
         json::parse(text).map_err(|error| ModelConfigError::Unexpected {

@@ -2,7 +2,7 @@
 
 use super::architecture::KnownModel;
 use super::entry::{LayerEntry, StoredHeads, copies, layer_count};
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use super::families::{Family, HeadNames, LayerCache};
 use super::fields::ConfigFields;
 use super::formula::{CostLine, Factor, factor, group};
@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 
 /// The ratio of the layers of DeepSeek-V4 that pick tokens by an index.
 const INDEXED_RATIO: u64 = 4;
+
+/// What `kv_lora_rank` is needed for.
+const LATENT_WIDTH: &str = "it is the width of the latent that MLA caches";
 
 /// How much of a sequence a cache keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,29 +52,26 @@ impl TokenCaches {
         layers: &Layers,
         kv: KvDtype,
         options: &CostOptions,
-    ) -> Result<Self, ModelConfigError> {
+    ) -> ModelRead<Self> {
         let (family, fields) = (&model.family, &model.fields);
+        let from = &CacheSource { family, fields, layers, options };
         let mut caches = Self { entries: Vec::new(), remarks: Vec::new() };
         match family.cache {
-            LayerCache::Grouped => caches.grouped(family, fields, layers, kv, options)?,
+            LayerCache::Grouped => caches.grouped(from, kv)?,
             LayerCache::IndexedGroups => {
-                caches.grouped(family, fields, layers, kv, options)?;
-                caches.sparse_groups(fields, layers, options)?;
+                caches.grouped(from, kv)?;
+                caches.sparse_groups(from)?;
             }
             LayerCache::Latent | LayerCache::SparseLatent | LayerCache::PlainSparseLatent
                 if fields.is_null("kv_lora_rank") =>
             {
-                caches.without_latent(family, fields, layers, kv, options)?;
+                caches.without_latent(from, kv)?;
             }
             // A class of latents serves the sparse models of its line, too.
-            LayerCache::Latent if fields.value("index_topk").is_none() => {
-                caches.latent(fields, layers, kv, options)?
-            }
-            LayerCache::Latent | LayerCache::SparseLatent => {
-                caches.sparse_latent(fields, layers, kv, options, true)?
-            }
-            LayerCache::PlainSparseLatent => caches.sparse_latent(fields, layers, kv, options, false)?,
-            LayerCache::Compressed => caches.compressed(fields, layers, kv, options)?,
+            LayerCache::Latent if fields.value("index_topk").is_none() => caches.latent(from, kv)?,
+            LayerCache::Latent | LayerCache::SparseLatent => caches.sparse_latent(from, kv, true)?,
+            LayerCache::PlainSparseLatent => caches.sparse_latent(from, kv, false)?,
+            LayerCache::Compressed => caches.compressed(from, kv)?,
         }
         Ok(caches)
     }
@@ -81,11 +81,11 @@ impl TokenCaches {
     }
 
     /// Bytes per token of the layers with one reach, a line for each kind of entry.
-    pub(super) fn lines(&self, reach: CacheReach) -> Result<Vec<CostLine>, ModelConfigError> {
+    pub(super) fn lines(&self, reach: CacheReach) -> ModelRead<Vec<CostLine>> {
         self.lines_as(reach, reach.name())
     }
 
-    fn lines_as(&self, reach: CacheReach, name: &str) -> Result<Vec<CostLine>, ModelConfigError> {
+    fn lines_as(&self, reach: CacheReach, name: &str) -> ModelRead<Vec<CostLine>> {
         let mut kinds: Vec<Vec<&LayerEntry>> = Vec::new();
         for (_, _, entry) in self.entries.iter().filter(|(_, of, _)| *of == reach) {
             match kinds.iter_mut().find(|kind| kind[0].joins(entry)) {
@@ -97,7 +97,7 @@ impl TokenCaches {
     }
 
     /// Bytes per token of each layer with one reach, those of one layer together.
-    pub(super) fn by_layer(&self, reach: CacheReach) -> Result<Vec<u64>, ModelConfigError> {
+    pub(super) fn by_layer(&self, reach: CacheReach) -> ModelRead<Vec<u64>> {
         let mut layers: BTreeMap<usize, u64> = BTreeMap::new();
         for (layer, _, entry) in self.entries.iter().filter(|(_, of, _)| *of == reach) {
             let bytes = LayerEntry::line(reach.name(), &[entry])?.bytes;
@@ -114,7 +114,7 @@ impl TokenCaches {
     }
 
     /// Adds the lines of the layers that keep every token, and what all layers would cost.
-    pub(super) fn add_token_lines(&self, cost: &mut ModelCost) -> Result<(), ModelConfigError> {
+    pub(super) fn add_token_lines(&self, cost: &mut ModelCost) -> ModelRead<()> {
         let full = self.lines(CacheReach::Every)?;
         let windowed = self.lines(CacheReach::Window)?;
         if full.is_empty() && windowed.is_empty() {
@@ -136,27 +136,19 @@ impl TokenCaches {
     }
 
     /// Keys and values of the KV heads of each layer.
-    fn grouped(
-        &mut self,
-        family: &Family,
-        fields: &ConfigFields<'_>,
-        layers: &Layers,
-        kv: KvDtype,
-        options: &CostOptions,
-    ) -> Result<(), ModelConfigError> {
-        let heads = Heads { family, fields, layers, options };
+    fn grouped(&mut self, from: &CacheSource<'_, '_>, kv: KvDtype) -> ModelRead<()> {
         for (reach, kind, names) in [
-            (CacheReach::Every, LayerKind::Full, &family.full),
-            (CacheReach::Window, LayerKind::Windowed, &family.windowed),
+            (CacheReach::Every, LayerKind::Full, &from.family.full),
+            (CacheReach::Window, LayerKind::Windowed, &from.family.windowed),
         ] {
-            for layer in layers.of_kind(kind) {
-                let stored = heads.stored(layer, names)?;
-                let key = heads.key(layer, names)?;
-                let value = heads.value(layer, names)?;
+            for layer in from.layers.of_kind(kind) {
+                let stored = from.stored(layer, names)?;
+                let key = from.key(layer, names)?;
+                let value = from.value(layer, names)?;
                 self.push(layer, reach, LayerEntry::of_heads(stored, &key, value.as_ref(), kv)?);
             }
         }
-        if layers.heads.is_none() && heads.are_query_heads(&family.full)? {
+        if from.layers.heads.is_none() && from.are_query_heads(&from.family.full)? {
             self.remarks.push(
                 "num_key_value_heads is absent: each query head is taken to have its own KV head".to_owned(),
             );
@@ -166,12 +158,8 @@ impl TokenCaches {
 
     /// The index keys of sparse layers with heads: those that `sparse_attention_config` flags, or that `layer_types`
     /// calls so.
-    fn sparse_groups(
-        &mut self,
-        fields: &ConfigFields<'_>,
-        layers: &Layers,
-        options: &CostOptions,
-    ) -> Result<(), ModelConfigError> {
+    fn sparse_groups(&mut self, from: &CacheSource<'_, '_>) -> ModelRead<()> {
+        let CacheSource { fields, layers, options, .. } = *from;
         const FLAGS: &str = "sparse_attention_config.sparse_attention_freq";
         const USED: &str = "sparse_attention_config.use_sparse_attention";
         const WIDTHS: [&str; 2] = ["sparse_attention_config.sparse_index_dim", "index_head_dim"];
@@ -187,33 +175,24 @@ impl TokenCaches {
                 }
                 (None, None) => {
                     let needed_for = "it says which layers cache an index key alongside their heads";
-                    return Err(ModelConfigError::Missing { field: fields.path_of(FLAGS), needed_for });
+                    return Err(fields.missing(FLAGS, needed_for));
                 }
             };
         let width = WIDTHS.into_iter().find(|name| fields.value(name).is_some()).unwrap_or(WIDTHS[0]);
         let shown = width.rsplit('.').next().unwrap_or(width);
         for layer in layers.of_kind(LayerKind::Full).into_iter().filter(|layer| sparse[*layer]) {
             let width = fields.count(width, "it is the width of the sparse attention's index key")?;
-            self.push(
-                layer,
-                CacheReach::Every,
-                LayerEntry::index_key(shown, width, IndexerDtype::Bf16, options)?,
-            );
+            let entry = LayerEntry::index_key(shown, width, IndexerDtype::Bf16, options)?;
+            self.push(layer, CacheReach::Every, entry);
         }
         Ok(())
     }
 
     /// A latent for each layer.
-    fn latent(
-        &mut self,
-        fields: &ConfigFields<'_>,
-        layers: &Layers,
-        kv: KvDtype,
-        options: &CostOptions,
-    ) -> Result<(), ModelConfigError> {
-        let (rank, rope) = latent_widths(fields)?;
-        let copies = copies(options);
-        for layer in layers.of_kind(LayerKind::Full) {
+    fn latent(&mut self, from: &CacheSource<'_, '_>, kv: KvDtype) -> ModelRead<()> {
+        let (rank, rope) = from.latent_widths()?;
+        let copies = copies(from.options);
+        for layer in from.layers.of_kind(LayerKind::Full) {
             self.push(layer, CacheReach::Every, LayerEntry::latent(rank, rope, kv, copies)?);
         }
         if kv == KvDtype::Nvfp4DsMla {
@@ -233,16 +212,10 @@ impl TokenCaches {
     }
 
     /// A latent for each layer, and index keys for those that own an indexer; in FP8 the latent is packed or not.
-    fn sparse_latent(
-        &mut self,
-        fields: &ConfigFields<'_>,
-        layers: &Layers,
-        kv: KvDtype,
-        options: &CostOptions,
-        packs_fp8: bool,
-    ) -> Result<(), ModelConfigError> {
+    fn sparse_latent(&mut self, from: &CacheSource<'_, '_>, kv: KvDtype, packs_fp8: bool) -> ModelRead<()> {
+        let CacheSource { fields, layers, options, .. } = *from;
         let packed = packs_fp8 && kv == KvDtype::Fp8;
-        self.latent(fields, layers, if packed { KvDtype::Fp8DsMla } else { kv }, options)?;
+        self.latent(from, if packed { KvDtype::Fp8DsMla } else { kv })?;
         let width = fields.count("index_head_dim", "it is the width of the sparse attention's index key")?;
         let owners = indexer_owners(fields, layers.len())?;
         for layer in layers.of_kind(LayerKind::Full).into_iter().filter(|layer| owners[*layer]) {
@@ -257,7 +230,7 @@ impl TokenCaches {
             ));
         }
         if kv == KvDtype::Fp8 {
-            let (rank, rope) = latent_widths(fields)?;
+            let (rank, rope) = from.latent_widths()?;
             self.remarks.push(match packed {
                 true => format!(
                     "the latent in FP8 is packed as FlashMLA reads it (SM90); FlashInfer (SM100) reads plain FP8, {} bytes a \
@@ -275,31 +248,16 @@ impl TokenCaches {
     }
 
     /// A model of a class with latents that has none: its heads, where nothing of MLA is left in it.
-    fn without_latent(
-        &mut self,
-        family: &Family,
-        fields: &ConfigFields<'_>,
-        layers: &Layers,
-        kv: KvDtype,
-        options: &CostOptions,
-    ) -> Result<(), ModelConfigError> {
-        if fields.value("qk_rope_head_dim").and_then(serde_json::Value::as_u64) != Some(0) {
-            return Err(ModelConfigError::Missing {
-                field: fields.path_of("kv_lora_rank"),
-                needed_for: "it is the width of the latent that MLA caches",
-            });
+    fn without_latent(&mut self, from: &CacheSource<'_, '_>, kv: KvDtype) -> ModelRead<()> {
+        if from.fields.value("qk_rope_head_dim").and_then(serde_json::Value::as_u64) != Some(0) {
+            return Err(from.fields.missing("kv_lora_rank", LATENT_WIDTH));
         }
-        self.grouped(family, fields, layers, kv, options)
+        self.grouped(from, kv)
     }
 
     /// DeepSeek-V4: one latent for every so many tokens, index keys with the ratio of 4, and a window.
-    fn compressed(
-        &mut self,
-        fields: &ConfigFields<'_>,
-        layers: &Layers,
-        kv: KvDtype,
-        options: &CostOptions,
-    ) -> Result<(), ModelConfigError> {
+    fn compressed(&mut self, from: &CacheSource<'_, '_>, kv: KvDtype) -> ModelRead<()> {
+        let CacheSource { fields, layers, options, .. } = *from;
         let width = fields.count("head_dim", "it is the width of the latent that is cached")?;
         let rope = fields.count("qk_rope_head_dim", "it is the part of the latent that is rotated")?;
         let index = fields.count("index_head_dim", "it is the width of the index key")?;
@@ -319,7 +277,7 @@ impl TokenCaches {
         }
         if !packed {
             let mut served = Self { entries: Vec::new(), remarks: Vec::new() };
-            served.compressed(fields, layers, KvDtype::Fp8DsMla, options)?;
+            served.compressed(from, KvDtype::Fp8DsMla)?;
             let bytes: u64 = served.lines(CacheReach::Every)?.iter().map(|line| line.bytes).sum();
             self.remarks.push(format!(
                 "vLLM 0.33 and SGLang 0.5.23 pack the latents and index keys of this model in FP8 unless configured otherwise: {bytes} \
@@ -335,7 +293,7 @@ impl TokenCaches {
 }
 
 /// The latent of DeepSeek-V4: in FP8 its rotary part is in 16 bit, and 64 elements share a byte of scale.
-fn latent_of_v4(width: u64, rope: u64, kv: KvDtype, copies: u64) -> Result<LayerEntry, ModelConfigError> {
+fn latent_of_v4(width: u64, rope: u64, kv: KvDtype, copies: u64) -> ModelRead<LayerEntry> {
     let trailing = match kv {
         KvDtype::Fp8 | KvDtype::Fp8DsMla => {
             let plain = width.checked_sub(rope).ok_or_else(|| ModelConfigError::Unexpected {
@@ -359,18 +317,18 @@ fn latent_of_v4(width: u64, rope: u64, kv: KvDtype, copies: u64) -> Result<Layer
     Ok(LayerEntry { part: "latent", heads: None, leading: Vec::new(), trailing, copies })
 }
 
-/// Where the heads of layers come from.
-struct Heads<'a, 'b> {
+/// What caches of layers are read from.
+struct CacheSource<'a, 'b> {
     family: &'a Family,
     fields: &'a ConfigFields<'b>,
     layers: &'a Layers,
     options: &'a CostOptions,
 }
 
-impl Heads<'_, '_> {
+impl CacheSource<'_, '_> {
     /// The KV heads of a layer that are stored over all ranks, and the name of the factor: where there are more
     /// ranks than heads, each rank has one.
-    fn stored(&self, layer: usize, names: &HeadNames) -> Result<StoredHeads, ModelConfigError> {
+    fn stored(&self, layer: usize, names: &HeadNames) -> ModelRead<StoredHeads> {
         let (field, count) = self.count(layer, names)?;
         let ranks = u64::from(self.options.tensor_parallel.get());
         match (count >= ranks, count.max(ranks) % count.min(ranks)) {
@@ -388,7 +346,7 @@ impl Heads<'_, '_> {
     }
 
     /// The KV heads of a layer.
-    fn count(&self, layer: usize, names: &HeadNames) -> Result<(&'static str, u64), ModelConfigError> {
+    fn count(&self, layer: usize, names: &HeadNames) -> ModelRead<(&'static str, u64)> {
         if let Some((field, heads)) = &self.layers.heads {
             return Ok((field, heads[layer]));
         }
@@ -409,12 +367,12 @@ impl Heads<'_, '_> {
         Ok(("num_attention_heads", heads))
     }
 
-    fn query_heads(&self, needed_for: &'static str) -> Result<u64, ModelConfigError> {
+    fn query_heads(&self, needed_for: &'static str) -> ModelRead<u64> {
         self.fields.count("num_attention_heads", needed_for)
     }
 
     /// Whether no field counts KV heads.
-    fn are_query_heads(&self, names: &HeadNames) -> Result<bool, ModelConfigError> {
+    fn are_query_heads(&self, names: &HeadNames) -> ModelRead<bool> {
         let layers = self.layers.of_kind(LayerKind::Full);
         let Some(layer) = layers.first().or(self.layers.of_kind(LayerKind::Windowed).first()).copied() else {
             return Ok(false);
@@ -423,15 +381,13 @@ impl Heads<'_, '_> {
     }
 
     /// Elements of one head's key.
-    fn key(&self, layer: usize, names: &HeadNames) -> Result<Factor, ModelConfigError> {
+    fn key(&self, layer: usize, names: &HeadNames) -> ModelRead<Factor> {
         if let Some((name, dim)) = layer_count(self.fields, layer, names.key)? {
             return Ok(factor(name, dim));
         }
         if !names.derived {
-            return Err(ModelConfigError::Missing {
-                field: self.fields.path_of(names.key[0]),
-                needed_for: "it is the width of a cached key, which differs from hidden_size / heads here",
-            });
+            let needed_for = "it is the width of a cached key, which differs from hidden_size / heads here";
+            return Err(self.fields.missing(names.key[0], needed_for));
         }
         let needed_for = "without head_dim it gives the width of a key";
         let hidden = self.fields.count("hidden_size", needed_for)?;
@@ -444,20 +400,21 @@ impl Heads<'_, '_> {
     }
 
     /// Elements of one head's value; `None` where it is as wide as the key.
-    fn value(&self, layer: usize, names: &HeadNames) -> Result<Option<Factor>, ModelConfigError> {
+    fn value(&self, layer: usize, names: &HeadNames) -> ModelRead<Option<Factor>> {
         Ok(layer_count(self.fields, layer, names.value)?.map(|(name, dim)| factor(name, dim)))
+    }
+
+    /// Elements of a latent, and of its rotary part.
+    fn latent_widths(&self) -> ModelRead<(u64, u64)> {
+        let rank = self.fields.count("kv_lora_rank", LATENT_WIDTH)?;
+        let rope =
+            self.fields.count("qk_rope_head_dim", "it is the part of a key that MLA caches as it is")?;
+        Ok((rank, rope))
     }
 }
 
-/// Elements of a latent, and of its rotary part.
-fn latent_widths(fields: &ConfigFields<'_>) -> Result<(u64, u64), ModelConfigError> {
-    let rank = fields.count("kv_lora_rank", "it is the width of the latent that MLA caches")?;
-    let rope = fields.count("qk_rope_head_dim", "it is the part of a key that MLA caches as it is")?;
-    Ok((rank, rope))
-}
-
 /// Which layers own an indexer.
-fn indexer_owners(fields: &ConfigFields<'_>, layers: usize) -> Result<Vec<bool>, ModelConfigError> {
+fn indexer_owners(fields: &ConfigFields<'_>, layers: usize) -> ModelRead<Vec<bool>> {
     if let Some(types) = fields.layer_list("indexer_types", layers as u64)? {
         let owns = |kind: &serde_json::Value| match kind.as_str() {
             Some("full") => Ok(true),

@@ -1,6 +1,6 @@
 //! What one layer caches of one token, as a product.
 
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use super::fields::{ConfigFields, whole};
 use super::formula::{CostLine, Factor, factor, group, product, ratio};
 use super::options::{CacheTier, CostOptions, IndexerDtype, KvDtype};
@@ -40,7 +40,7 @@ impl LayerEntry {
         key: &Factor,
         value: Option<&Factor>,
         kv: KvDtype,
-    ) -> Result<Self, ModelConfigError> {
+    ) -> ModelRead<Self> {
         let (leading, width) = match value.filter(|value| value.value() != key.value()) {
             None => (vec![factor("2", 2)], key.clone()),
             Some(value) => (Vec::new(), key.plus(value)),
@@ -50,7 +50,7 @@ impl LayerEntry {
     }
 
     /// A compressed latent of `rank` elements and `rope` that are rotated.
-    pub(super) fn latent(rank: u64, rope: u64, kv: KvDtype, copies: u64) -> Result<Self, ModelConfigError> {
+    pub(super) fn latent(rank: u64, rope: u64, kv: KvDtype, copies: u64) -> ModelRead<Self> {
         let trailing = match kv {
             KvDtype::Fp8DsMla => vec![fp8_latent(rank, rope)?],
             KvDtype::Nvfp4DsMla => vec![nvfp4_latent(rank, rope)?],
@@ -69,7 +69,7 @@ impl LayerEntry {
         width: u64,
         auto: IndexerDtype,
         options: &CostOptions,
-    ) -> Result<Self, ModelConfigError> {
+    ) -> ModelRead<Self> {
         let dtype = match options.indexer_dtype {
             IndexerDtype::Auto => auto,
             given => given,
@@ -91,7 +91,7 @@ impl LayerEntry {
     }
 
     /// Bytes per token of several layers that differ at most in their heads.
-    pub(super) fn line(kind: &str, of_layers: &[&Self]) -> Result<CostLine, ModelConfigError> {
+    pub(super) fn line(kind: &str, of_layers: &[&Self]) -> ModelRead<CostLine> {
         let first = of_layers[0];
         let count = factor("L", of_layers.len() as u64);
         let mut factors = first.leading.clone();
@@ -142,7 +142,7 @@ pub(super) fn copies(options: &CostOptions) -> u64 {
 }
 
 /// The factors of `width` elements; `scales` of four bytes go with them where each head and token has its own.
-fn elements(width: Factor, scales: u64, kv: KvDtype) -> Result<Vec<Factor>, ModelConfigError> {
+fn elements(width: Factor, scales: u64, kv: KvDtype) -> ModelRead<Vec<Factor>> {
     let in_blocks = |block: u64| match width.value().is_multiple_of(block) {
         true => Ok(()),
         false => Err(ModelConfigError::KvDtype {
@@ -183,7 +183,7 @@ fn elements(width: Factor, scales: u64, kv: KvDtype) -> Result<Vec<Factor>, Mode
 }
 
 /// The packed FP8 layout of a latent: it in FP8, its scales, the rotary part in 16 bit.
-fn fp8_latent(rank: u64, rope: u64) -> Result<Factor, ModelConfigError> {
+fn fp8_latent(rank: u64, rope: u64) -> ModelRead<Factor> {
     let scales = blocks(KvDtype::Fp8DsMla, "kv_lora_rank", rank, FP8_SCALE_BLOCK)? * 4;
     Ok(group(
         "(kv_lora_rank + kv_lora_rank / 128 * 4 + 2 * qk_rope_head_dim)",
@@ -193,7 +193,7 @@ fn fp8_latent(rank: u64, rope: u64) -> Result<Factor, ModelConfigError> {
 }
 
 /// The packed NVFP4 layout of a latent: it in FP4, its scales, padding, the rotary part in 16 bit.
-fn nvfp4_latent(rank: u64, rope: u64) -> Result<Factor, ModelConfigError> {
+fn nvfp4_latent(rank: u64, rope: u64) -> ModelRead<Factor> {
     let scales = blocks(KvDtype::Nvfp4DsMla, "kv_lora_rank", rank, 16)?;
     Ok(group(
         "(kv_lora_rank / 2 + kv_lora_rank / 16 + 16 + 2 * qk_rope_head_dim)",
@@ -203,11 +203,7 @@ fn nvfp4_latent(rank: u64, rope: u64) -> Result<Factor, ModelConfigError> {
 }
 
 /// An index key with its scales: elements a byte, elements that share a scale, and the bytes of one.
-fn scaled_index(
-    field: &str,
-    width: u64,
-    (a_byte, block, scale): (u64, u64, u64),
-) -> Result<Factor, ModelConfigError> {
+fn scaled_index(field: &str, width: u64, (a_byte, block, scale): (u64, u64, u64)) -> ModelRead<Factor> {
     if !width.is_multiple_of(block) {
         return Err(ModelConfigError::Unexpected {
             field: field.to_owned(),
@@ -226,7 +222,7 @@ fn scaled_index(
 }
 
 /// Blocks of elements that share a scale.
-fn blocks(kv_dtype: KvDtype, name: &str, width: u64, block: u64) -> Result<u64, ModelConfigError> {
+fn blocks(kv_dtype: KvDtype, name: &str, width: u64, block: u64) -> ModelRead<u64> {
     if !width.is_multiple_of(block) {
         let reason = format!("a scale is shared by {block} elements, and `{name}` is {width}");
         return Err(ModelConfigError::KvDtype { kv_dtype: kv_dtype.name(), reason });
@@ -239,7 +235,7 @@ pub(super) fn layer_count(
     fields: &ConfigFields<'_>,
     layer: usize,
     names: &[&'static str],
-) -> Result<Option<(&'static str, u64)>, ModelConfigError> {
+) -> ModelRead<Option<(&'static str, u64)>> {
     for name in names {
         let of_layer = fields.of_layer(layer, name);
         let count = match of_layer {

@@ -2,6 +2,9 @@
 
 use super::families;
 
+/// What is read of a config, or follows from it.
+pub(super) type ModelRead<T> = Result<T, ModelConfigError>;
+
 /// A `config.json` that cannot be turned into bytes per token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelConfigError {

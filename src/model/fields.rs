@@ -1,6 +1,6 @@
 //! The fields of a `config.json`, read with their types and limits checked.
 
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use super::families::{Defaults, Family};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -105,7 +105,7 @@ impl<'a> ConfigFields<'a> {
     }
 
     /// The level inside this one called `name`, if there is one.
-    pub(super) fn nested(&self, name: &str) -> Result<Option<Self>, ModelConfigError> {
+    pub(super) fn nested(&self, name: &str) -> ModelRead<Option<Self>> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Object(map)) => {
@@ -150,13 +150,12 @@ impl<'a> ConfigFields<'a> {
     }
 
     /// A positive count.
-    pub(super) fn count(&self, name: &str, needed_for: &'static str) -> Result<u64, ModelConfigError> {
-        let missing = || ModelConfigError::Missing { field: self.path_of(name), needed_for };
-        self.optional_count(name)?.ok_or_else(missing)
+    pub(super) fn count(&self, name: &str, needed_for: &'static str) -> ModelRead<u64> {
+        self.optional_count(name)?.ok_or_else(|| self.missing(name, needed_for))
     }
 
     /// A positive count that may be absent (the class's default stands for it) or null.
-    pub(super) fn optional_count(&self, name: &str) -> Result<Option<u64>, ModelConfigError> {
+    pub(super) fn optional_count(&self, name: &str) -> ModelRead<Option<u64>> {
         match self.value(name) {
             Some(value) => match whole(value).filter(|count| (1..=MAX_COUNT).contains(count)) {
                 Some(count) => Ok(Some(count)),
@@ -175,7 +174,7 @@ impl<'a> ConfigFields<'a> {
     }
 
     /// A count that may be absent, null, zero or -1, all of which mean none.
-    pub(super) fn optional(&self, name: &str) -> Result<Option<u64>, ModelConfigError> {
+    pub(super) fn optional(&self, name: &str) -> ModelRead<Option<u64>> {
         match self.value(name) {
             Some(value) if whole(value) == Some(0) || value.as_i64() == Some(-1) => Ok(None),
             _ => self.optional_count(name),
@@ -183,7 +182,7 @@ impl<'a> ConfigFields<'a> {
     }
 
     /// The number of layers, limited; that of a list with an entry per layer where no field counts them.
-    pub(super) fn layer_count(&self) -> Result<u64, ModelConfigError> {
+    pub(super) fn layer_count(&self) -> ModelRead<u64> {
         const FIELD: &str = "num_hidden_layers";
         let listed = LAYER_LISTS.iter().find_map(|name| self.value(name)?.as_array().map(Vec::len));
         let count = match (self.value(FIELD), listed.filter(|entries| *entries > 0)) {
@@ -203,7 +202,7 @@ impl<'a> ConfigFields<'a> {
     }
 
     /// A truth value; `None` if it is absent.
-    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, ModelConfigError> {
+    pub(super) fn flag(&self, name: &str) -> ModelRead<Option<bool>> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
@@ -212,7 +211,7 @@ impl<'a> ConfigFields<'a> {
     }
 
     /// A text; `None` if it is absent.
-    pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, ModelConfigError> {
+    pub(super) fn text(&self, name: &str) -> ModelRead<Option<&'a str>> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -221,7 +220,7 @@ impl<'a> ConfigFields<'a> {
     }
 
     /// A list; `None` if it is absent or, as some configs have it, empty.
-    pub(super) fn list(&self, name: &str) -> Result<Option<&'a [Value]>, ModelConfigError> {
+    pub(super) fn list(&self, name: &str) -> ModelRead<Option<&'a [Value]>> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Array(list)) if list.is_empty() => Ok(None),
@@ -232,11 +231,7 @@ impl<'a> ConfigFields<'a> {
 
     /// A list with one entry per layer, and after them, as some configs have it, those of multi-token prediction;
     /// `None` if it is absent or empty.
-    pub(super) fn layer_list(
-        &self,
-        name: &str,
-        layers: u64,
-    ) -> Result<Option<&'a [Value]>, ModelConfigError> {
+    pub(super) fn layer_list(&self, name: &str, layers: u64) -> ModelRead<Option<&'a [Value]>> {
         let expected = || format!("a list of {layers} entries, one per layer");
         let list = match self.value(name) {
             Some(Value::Array(_)) | None => self.list(name)?,
@@ -263,7 +258,7 @@ impl<'a> ConfigFields<'a> {
     }
 
     /// The type that the weights have, which multimodal configs keep at either level.
-    pub(super) fn dtype(&self) -> Result<Option<(String, &'a str)>, ModelConfigError> {
+    pub(super) fn dtype(&self) -> ModelRead<Option<(String, &'a str)>> {
         let root = Self::root(self.root);
         for level in [self, &root] {
             for name in ["torch_dtype", "dtype"] {
@@ -293,6 +288,11 @@ impl<'a> ConfigFields<'a> {
 
     fn quantization_of(level: &'a Map<String, Value>) -> Option<&'a Map<String, Value>> {
         ["quantization_config", "compression_config"].iter().find_map(|name| level.get(*name)?.as_object())
+    }
+
+    /// The error for a field that is not there.
+    pub(super) fn missing(&self, name: &str, needed_for: &'static str) -> ModelConfigError {
+        ModelConfigError::Missing { field: self.path_of(name), needed_for }
     }
 
     /// The error for a field of the wrong kind. Values are described, not repeated at length.

@@ -1,6 +1,6 @@
 //! Products shown twice: with names and with numbers.
 
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use serde::{Deserialize, Serialize};
 
 /// One line of the calculation.
@@ -74,11 +74,7 @@ impl Factor {
 ///
 /// # Errors
 /// When the product exceeds 64 bits.
-pub(super) fn product(
-    what: impl Into<String>,
-    copies: u64,
-    factors: &[Factor],
-) -> Result<CostLine, ModelConfigError> {
+pub(super) fn product(what: impl Into<String>, copies: u64, factors: &[Factor]) -> ModelRead<CostLine> {
     let copied = factor("tp", copies);
     let shown: Vec<&Factor> = (copies > 1).then_some(&copied).into_iter().chain(factors).collect();
     let join = |part: fn(&Factor) -> &str| shown.iter().map(|f| part(f)).collect::<Vec<_>>().join(" * ");
@@ -97,10 +93,7 @@ pub(super) fn product(
 ///
 /// # Errors
 /// When the sum exceeds 64 bits.
-pub(super) fn total<'a>(
-    what: &str,
-    lines: impl IntoIterator<Item = &'a CostLine>,
-) -> Result<u64, ModelConfigError> {
+pub(super) fn total<'a>(what: &str, lines: impl IntoIterator<Item = &'a CostLine>) -> ModelRead<u64> {
     let sum = lines.into_iter().try_fold(0u64, |sum, line| sum.checked_add(line.bytes));
     sum.ok_or_else(|| ModelConfigError::Overflow {
         what: what.to_owned(),

@@ -1,6 +1,6 @@
 //! The text of a config as JSON, in the form that Python writes it.
 
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use super::fields::describe;
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ const NUMBERS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
 
 /// Parses a config. `NaN` and `Infinity`, which Python writes and JSON forbids, are read as texts, so that a field
 /// that should hold a count names them.
-pub(super) fn parse(text: &str) -> Result<Map<String, Value>, ModelConfigError> {
+pub(super) fn parse(text: &str) -> ModelRead<Map<String, Value>> {
     let parsed = serde_json::from_str(text).or_else(|error| match quoted(text) {
         Some(text) => serde_json::from_str(&text).map_err(|_| error),
         None => Err(error),

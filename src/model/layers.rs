@@ -1,7 +1,7 @@
 //! Which layer keeps what.
 
 use super::blocks;
-use super::error::ModelConfigError;
+use super::error::ModelRead;
 use super::families::{Family, LayerLayout};
 use super::fields::{ConfigFields, whole};
 use super::kind::{LayerKind, ListedHeads, WORDS};
@@ -22,7 +22,7 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    pub(super) fn of(family: &Family, fields: &ConfigFields<'_>) -> Result<Self, ModelConfigError> {
+    pub(super) fn of(family: &Family, fields: &ConfigFields<'_>) -> ModelRead<Self> {
         let count = fields.layer_count()?;
         let blocks = blocks::of(fields, count)?;
         let mut ratios = Vec::new();
@@ -54,7 +54,7 @@ impl Layers {
     }
 
     /// A window that holds the longest sequence keeps every token.
-    fn widen(&mut self, fields: &ConfigFields<'_>) -> Result<(), ModelConfigError> {
+    fn widen(&mut self, fields: &ConfigFields<'_>) -> ModelRead<()> {
         let longest = fields.value("max_position_embeddings").and_then(whole);
         if self.window.zip(longest).is_some_and(|((_, tokens), longest)| tokens >= longest) {
             self.kinds
@@ -78,7 +78,7 @@ impl Layers {
 }
 
 /// Layers in a row that read the cache of the first of them (cross-layer attention); none where each has its own.
-pub(super) fn layers_a_cache(fields: &ConfigFields<'_>) -> Result<Option<u64>, ModelConfigError> {
+pub(super) fn layers_a_cache(fields: &ConfigFields<'_>) -> ModelRead<Option<u64>> {
     let shares = fields.flag("use_cla")? == Some(true);
     let layers = if shares { fields.optional_count("cla_share_factor")? } else { None };
     Ok(layers.filter(|layers| *layers > 1))
@@ -90,7 +90,7 @@ fn kinds(
     fields: &ConfigFields<'_>,
     count: u64,
     ratios: &mut Vec<u64>,
-) -> Result<Vec<LayerKind>, ModelConfigError> {
+) -> ModelRead<Vec<LayerKind>> {
     match family.layout {
         LayerLayout::Ratios => {
             *ratios = compress_ratios(fields, count)?;
@@ -108,7 +108,7 @@ fn kinds(
 }
 
 /// The kinds that the config lists by name.
-fn listed(fields: &ConfigFields<'_>, count: u64) -> Result<Option<Vec<LayerKind>>, ModelConfigError> {
+fn listed(fields: &ConfigFields<'_>, count: u64) -> ModelRead<Option<Vec<LayerKind>>> {
     for name in ["layer_types", "layers_block_type"] {
         let Some(list) = fields.layer_list(name, count)? else { continue };
         let kind = |value: &Value| {
@@ -130,11 +130,7 @@ fn predicting(fields: &ConfigFields<'_>, count: u64) -> Vec<LayerKind> {
 }
 
 /// The kinds that follow from the family's rule.
-fn laid_out(
-    family: &Family,
-    fields: &ConfigFields<'_>,
-    count: u64,
-) -> Result<Vec<LayerKind>, ModelConfigError> {
+fn laid_out(family: &Family, fields: &ConfigFields<'_>, count: u64) -> ModelRead<Vec<LayerKind>> {
     let layout = family.layout;
     let knows_windows = !matches!(layout, LayerLayout::AllFull);
     let windowed = knows_windows
@@ -193,10 +189,9 @@ fn laid_out(
         LayerLayout::StateBut(field) => by_places(fields, field, count, 0, false),
         LayerLayout::StateButOrFull(field) => by_places(fields, field, count, 0, true),
         LayerLayout::StateButFromOne(field) if fields.value(field).is_none() => {
-            Err(ModelConfigError::Missing {
-                field: fields.path_of(field),
-                needed_for: "it says which layers have attention and which a state; `layer_types` says it too",
-            })
+            let needed_for =
+                "it says which layers have attention and which a state; `layer_types` says it too";
+            Err(fields.missing(field, needed_for))
         }
         LayerLayout::StateButFromOne(field) => by_places(fields, field, count, 1, false),
         LayerLayout::LastOfGroups => {
@@ -207,10 +202,7 @@ fn laid_out(
         }
         // Without a list and a window there is one kind of layers, but where some keep a state.
         LayerLayout::Listed if !windowed && family.recurrence.is_none() => by(&|_| true, LayerKind::Full),
-        LayerLayout::Listed => Err(ModelConfigError::Missing {
-            field: fields.path_of("layer_types"),
-            needed_for: "it says what each layer keeps",
-        }),
+        LayerLayout::Listed => Err(fields.missing("layer_types", "it says what each layer keeps")),
     }
 }
 
@@ -223,7 +215,7 @@ enum Pattern<'a> {
 }
 
 /// The pattern in the config, under one of its names; the class's own otherwise.
-fn pattern<'a>(fields: &ConfigFields<'a>, n: u64) -> Result<Pattern<'a>, ModelConfigError> {
+fn pattern<'a>(fields: &ConfigFields<'a>, n: u64) -> ModelRead<Pattern<'a>> {
     for name in
         ["sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "layer_switch"]
     {
@@ -239,7 +231,7 @@ fn pattern<'a>(fields: &ConfigFields<'a>, n: u64) -> Result<Pattern<'a>, ModelCo
 }
 
 /// Layers without rotation are full, the others attend within chunks, where there are any.
-fn chunked(fields: &ConfigFields<'_>, count: u64, n: u64) -> Result<Vec<LayerKind>, ModelConfigError> {
+fn chunked(fields: &ConfigFields<'_>, count: u64, n: u64) -> ModelRead<Vec<LayerKind>> {
     if fields.is_null("attention_chunk_size") {
         return Ok(vec![LayerKind::Full; count as usize]);
     }
@@ -259,10 +251,9 @@ fn by_flags(
     count: u64,
     is_other: fn(bool) -> bool,
     other: LayerKind,
-) -> Result<Vec<LayerKind>, ModelConfigError> {
+) -> ModelRead<Vec<LayerKind>> {
     let needed_for = "it says what each layer keeps; `layer_types` says it too";
-    let missing = || ModelConfigError::Missing { field: fields.path_of(field), needed_for };
-    let list = fields.layer_list(field, count)?.ok_or_else(missing)?;
+    let list = fields.layer_list(field, count)?.ok_or_else(|| fields.missing(field, needed_for))?;
     let kind = |value: &Value| match whole(value).or(value.as_bool().map(u64::from)) {
         Some(flag @ (0 | 1)) => Ok(if is_other(flag == 1) { other } else { LayerKind::Full }),
         _ => Err(fields.unexpected(field, value, "a list of 0 and 1")),
@@ -278,7 +269,7 @@ fn by_places(
     count: u64,
     first: u64,
     or_full: bool,
-) -> Result<Vec<LayerKind>, ModelConfigError> {
+) -> ModelRead<Vec<LayerKind>> {
     let other = |full: bool| if full { LayerKind::Full } else { LayerKind::State };
     let Some(list) = fields.list(field)? else { return Ok(vec![other(or_full); count as usize]) };
     let mut kinds = vec![LayerKind::State; count as usize];
@@ -292,15 +283,9 @@ fn by_places(
 }
 
 /// The kinds that a text of letters spells.
-fn letters(
-    fields: &ConfigFields<'_>,
-    field: &'static str,
-    count: u64,
-) -> Result<Vec<LayerKind>, ModelConfigError> {
+fn letters(fields: &ConfigFields<'_>, field: &'static str, count: u64) -> ModelRead<Vec<LayerKind>> {
     let needed_for = "it says which layers have attention and which a state";
-    let pattern = fields
-        .text(field)?
-        .ok_or_else(|| ModelConfigError::Missing { field: fields.path_of(field), needed_for })?;
+    let pattern = fields.text(field)?.ok_or_else(|| fields.missing(field, needed_for))?;
     let kind = |letter| match letter {
         '*' => Some(LayerKind::Full),
         'M' => Some(LayerKind::State),
@@ -316,10 +301,10 @@ fn letters(
 
 /// The ratios by which layers compress, 0 for those with a window only: a list of them, or a list of kinds and a
 /// ratio for each kind.
-fn compress_ratios(fields: &ConfigFields<'_>, count: u64) -> Result<Vec<u64>, ModelConfigError> {
+fn compress_ratios(fields: &ConfigFields<'_>, count: u64) -> ModelRead<Vec<u64>> {
     const FIELD: &str = "compress_ratios";
     let needed_for = "it says how many tokens one entry of each layer stands for";
-    let missing = || ModelConfigError::Missing { field: fields.path_of(FIELD), needed_for };
+    let missing = || fields.missing(FIELD, needed_for);
     let ratio = |value: &Value| {
         let ratio = whole(value).filter(|ratio| *ratio <= 1 << 20);
         ratio.ok_or_else(|| fields.unexpected(FIELD, value, "a list of whole numbers"))
@@ -337,7 +322,7 @@ fn compress_ratios(fields: &ConfigFields<'_>, count: u64) -> Result<Vec<u64>, Mo
 }
 
 /// KV heads by layer, where a list has them.
-fn listed_heads(fields: &ConfigFields<'_>, count: u64) -> Result<Option<ListedHeads>, ModelConfigError> {
+fn listed_heads(fields: &ConfigFields<'_>, count: u64) -> ModelRead<Option<ListedHeads>> {
     for name in ["num_key_value_heads_per_layer", "num_key_value_heads", "num_kv_heads"] {
         if !fields.value(name).is_some_and(Value::is_array) {
             continue;
@@ -354,19 +339,15 @@ fn listed_heads(fields: &ConfigFields<'_>, count: u64) -> Result<Option<ListedHe
 }
 
 /// How much windowed layers keep.
-fn window(family: &Family, fields: &ConfigFields<'_>) -> Result<(&'static str, u64), ModelConfigError> {
+fn window(family: &Family, fields: &ConfigFields<'_>) -> ModelRead<(&'static str, u64)> {
     let name = match family.layout {
         LayerLayout::FullEveryElseChunked(_) => "attention_chunk_size",
         _ => "sliding_window",
     };
     let needed_for = "it says how many tokens windowed layers keep";
-    match fields.optional_count(name)? {
-        Some(tokens) => Ok((name, tokens)),
-        None => Ok((
-            name,
-            fields
-                .count("sliding_window_size", needed_for)
-                .map_err(|_| ModelConfigError::Missing { field: fields.path_of(name), needed_for })?,
-        )),
-    }
+    let tokens = match fields.optional_count(name)? {
+        Some(tokens) => Ok(tokens),
+        None => fields.count("sliding_window_size", needed_for),
+    };
+    Ok((name, tokens.map_err(|_| fields.missing(name, needed_for))?))
 }

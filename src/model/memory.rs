@@ -1,6 +1,6 @@
 //! What an accelerator has left for the cache, and how many tokens that is.
 
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use super::options::CacheTier;
 use super::pooling::Pooling;
 use super::report::{LayerWindow, ModelCost, Reserve, ReservePer};
@@ -96,7 +96,7 @@ impl Deployment {
     ///
     /// # Errors
     /// The deployment does not fit the model, or nothing is left.
-    pub fn left_for(&self, cost: &ModelCost) -> Result<KvMemory, ModelConfigError> {
+    pub fn left_for(&self, cost: &ModelCost) -> ModelRead<KvMemory> {
         let ranks = u64::from(cost.tensor_parallel);
         let sharing = u64::from(self.context_parallel.get());
         self.check(cost, ranks, sharing)?;
@@ -195,11 +195,7 @@ impl Deployment {
 
     /// The sequence in which vLLM counts the tokens of a model with windows alongside full attention; `None` of another
     /// model, and where nothing says how long sequences may be.
-    fn counted_sequence(
-        &self,
-        cost: &ModelCost,
-        ranks: u64,
-    ) -> Result<Option<CountedSequence>, ModelConfigError> {
+    fn counted_sequence(&self, cost: &ModelCost, ranks: u64) -> ModelRead<Option<CountedSequence>> {
         let longest = self.longest_sequence.map(|tokens| u64::from(tokens.get())).or(cost.longest_sequence);
         let Some((window, tokens)) = cost.window.zip(longest).filter(|(_, tokens)| *tokens > 0) else {
             return Ok(None);
@@ -217,7 +213,7 @@ impl Deployment {
     }
 
     /// Whether the tokens can be shared out.
-    fn check(&self, cost: &ModelCost, ranks: u64, sharing: u64) -> Result<(), ModelConfigError> {
+    fn check(&self, cost: &ModelCost, ranks: u64, sharing: u64) -> ModelRead<()> {
         let unfit = |reason: String| Err(ModelConfigError::Deployment { reason });
         if cost.tier == CacheTier::Host {
             return unfit("memory of accelerators is for --tier gpu".to_owned());
@@ -236,7 +232,7 @@ impl Deployment {
     }
 
     /// Bytes left on each accelerator, and how they came out.
-    fn left(&self, ranks: u64) -> Result<CalculationStep, ModelConfigError> {
+    fn left(&self, ranks: u64) -> ModelRead<CalculationStep> {
         let usable = self.utilization.share_of(self.memory.0);
         let (weights, shown, formula) = match self.weights {
             Weights::Whole(Bytes(bytes)) => {
@@ -285,7 +281,7 @@ impl LayerWindow {
 }
 
 /// Tokens of a block of vLLM's shared pool, and how many fit.
-fn blocks(cost: &ModelCost, left: u64, ranks: u64) -> Result<(Option<u64>, Option<u64>), ModelConfigError> {
+fn blocks(cost: &ModelCost, left: u64, ranks: u64) -> ModelRead<(Option<u64>, Option<u64>)> {
     let (Pooling::Shared(pool), Some(page)) = (&cost.pooling, cost.page_size) else {
         return Ok((None, None));
     };

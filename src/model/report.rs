@@ -1,6 +1,6 @@
 //! The answer, for programs (serde) and for people (`Display`).
 
-use super::error::ModelConfigError;
+use super::error::ModelRead;
 use super::formula::{CostLine, total};
 use super::options::{CacheTier, CostOptions, KvDtype};
 use super::pooling::Pooling;
@@ -117,7 +117,7 @@ impl ModelCost {
     }
 
     /// Adds the lines up.
-    pub(super) fn finish(&mut self) -> Result<(), ModelConfigError> {
+    pub(super) fn finish(&mut self) -> ModelRead<()> {
         self.bytes_per_token = total("a token", &self.lines)?;
         self.bytes_per_token_all_layers = total("a token", self.lines.iter().chain(&self.windowed_lines))?;
         self.bytes_per_token_per_rank =

@@ -2,7 +2,7 @@
 
 use super::architecture::KnownModel;
 use super::caches::{CacheReach, TokenCaches};
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use super::formula::total;
 use super::kind::LayerKind;
 use super::layers::Layers;
@@ -17,7 +17,7 @@ pub(super) fn add(
     caches: &TokenCaches,
     options: &CostOptions,
     cost: &mut ModelCost,
-) -> Result<(), ModelConfigError> {
+) -> ModelRead<()> {
     // If no layer is full, the windowed ones are counted by the token already.
     let hybrid = !layers.of_kind(LayerKind::Full).is_empty();
     if let Some((field, tokens)) = layers.window.filter(|_| hybrid) {

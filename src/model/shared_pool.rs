@@ -5,7 +5,7 @@
 //! one group. Kinds come in the order in which the model's layers first have them.
 
 use super::caches::{CacheReach, TokenCaches};
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use super::families::LayerCache;
 use super::kind::LayerKind;
 use super::layers::Layers;
@@ -25,7 +25,7 @@ pub(super) fn of(
     layers: &Layers,
     caches: &TokenCaches,
     cost: &ModelCost,
-) -> Result<Pooling, ModelConfigError> {
+) -> ModelRead<Pooling> {
     let count = |kind| layers.of_kind(kind).len() as u64;
     let (full, windowed, states) =
         (count(LayerKind::Full), count(LayerKind::Windowed), count(LayerKind::State));

@@ -1,7 +1,7 @@
 //! The state of layers without a growing cache: linear attention, Mamba, short convolutions.
 
 use super::cache_type;
-use super::error::ModelConfigError;
+use super::error::{ModelConfigError, ModelRead};
 use super::families::{Recurrence, StateType};
 use super::fields::ConfigFields;
 use super::formula::{CostLine, Factor, factor, group, product};
@@ -18,7 +18,7 @@ pub(super) fn of(
     fields: &ConfigFields<'_>,
     layers: u64,
     options: &CostOptions,
-) -> Result<(Vec<CostLine>, Vec<String>), ModelConfigError> {
+) -> ModelRead<(Vec<CostLine>, Vec<String>)> {
     let model = match cache_type::of_weights(fields)?.0 {
         KvDtype::Fp16 => StateDtype::Float16,
         _ => StateDtype::Bfloat16,
@@ -49,7 +49,7 @@ pub(super) fn of(
 }
 
 /// The element type the config names for recurrent states.
-fn declared(fields: &ConfigFields<'_>) -> Result<Option<StateDtype>, ModelConfigError> {
+fn declared(fields: &ConfigFields<'_>) -> ModelRead<Option<StateDtype>> {
     for name in TYPE_FIELDS {
         let Some(text) = fields.text(name)?.filter(|text| *text != "auto") else { continue };
         let found = || fields.inconsistent(name, "another text".to_owned(), "float32, bfloat16 or float16");
@@ -70,7 +70,7 @@ struct Calculation<'a, 'b> {
 }
 
 impl Calculation<'_, '_> {
-    fn lines(&self, recurrence: Recurrence) -> Result<Vec<CostLine>, ModelConfigError> {
+    fn lines(&self, recurrence: Recurrence) -> ModelRead<Vec<CostLine>> {
         match recurrence {
             Recurrence::GatedDelta => self.gated_delta(),
             Recurrence::Mamba2 { heads, width, groups, state, kernel } => {
@@ -83,7 +83,7 @@ impl Calculation<'_, '_> {
         }
     }
 
-    fn count(&self, name: &str) -> Result<u64, ModelConfigError> {
+    fn count(&self, name: &str) -> ModelRead<u64> {
         self.fields.count(name, NEEDED_FOR)
     }
 
@@ -92,7 +92,7 @@ impl Calculation<'_, '_> {
     }
 
     /// A count that is split evenly over the ranks.
-    fn split(&self, name: &str) -> Result<u64, ModelConfigError> {
+    fn split(&self, name: &str) -> ModelRead<u64> {
         let count = self.count(name)?;
         if count.is_multiple_of(self.ranks()) {
             return Ok(count);
@@ -105,19 +105,19 @@ impl Calculation<'_, '_> {
         })
     }
 
-    fn convolution(&self, channels: Factor, kernel: u64) -> Result<CostLine, ModelConfigError> {
+    fn convolution(&self, channels: Factor, kernel: u64) -> ModelRead<CostLine> {
         let taps = group("(k-1)", format!("({kernel}-1)"), kernel - 1);
         product("convolution", 1, &[self.layers.clone(), channels, taps, factor("b", self.model.bytes())])
     }
 
-    fn state(&self, what: &str, factors: &[Factor]) -> Result<CostLine, ModelConfigError> {
+    fn state(&self, what: &str, factors: &[Factor]) -> ModelRead<CostLine> {
         let bytes = factor("b", self.dtype.bytes());
         let factors: Vec<Factor> =
             [self.layers.clone()].into_iter().chain(factors.iter().cloned()).chain([bytes]).collect();
         product(what, 1, &factors)
     }
 
-    fn gated_delta(&self) -> Result<Vec<CostLine>, ModelConfigError> {
+    fn gated_delta(&self) -> ModelRead<Vec<CostLine>> {
         let (hk, dk) = (self.split("linear_num_key_heads")?, self.count("linear_key_head_dim")?);
         let (hv, dv) = (self.split("linear_num_value_heads")?, self.count("linear_value_head_dim")?);
         let kernel = self.count("linear_conv_kernel_dim")?;
@@ -134,7 +134,7 @@ impl Calculation<'_, '_> {
         heads: &str,
         width: &str,
         [groups, state, kernel]: [&str; 3],
-    ) -> Result<Vec<CostLine>, ModelConfigError> {
+    ) -> ModelRead<Vec<CostLine>> {
         let h = self.split(heads)?;
         let p = self.mamba2_width(width, h)?;
         let (n, kernel) = (self.count(state)?, self.count(kernel)?);
@@ -153,7 +153,7 @@ impl Calculation<'_, '_> {
     }
 
     /// Elements of a head; where the config has none, or `auto`, all heads share the width of the layer.
-    fn mamba2_width(&self, width: &str, heads: u64) -> Result<u64, ModelConfigError> {
+    fn mamba2_width(&self, width: &str, heads: u64) -> ModelRead<u64> {
         let auto = self.fields.value(width).is_some_and(|value| value.as_str() == Some("auto"));
         if let Some(width) = if auto { None } else { self.fields.optional_count(width)? } {
             return Ok(width);
@@ -170,12 +170,12 @@ impl Calculation<'_, '_> {
     }
 
     /// Elements of a Mamba layer.
-    fn inner(&self) -> Result<u64, ModelConfigError> {
+    fn inner(&self) -> ModelRead<u64> {
         let (expand, hidden) = (self.count("mamba_expand")?, self.count("hidden_size")?);
         self.width("mamba_expand", [(1, expand, hidden), (0, 0, 0)])
     }
 
-    fn mamba1(&self) -> Result<Vec<CostLine>, ModelConfigError> {
+    fn mamba1(&self) -> ModelRead<Vec<CostLine>> {
         let (expand, hidden) = (self.count("mamba_expand")?, self.count("hidden_size")?);
         let inner = self.inner()?;
         if !inner.is_multiple_of(self.ranks()) {
@@ -188,13 +188,13 @@ impl Calculation<'_, '_> {
         ])
     }
 
-    fn short_convolution(&self) -> Result<Vec<CostLine>, ModelConfigError> {
+    fn short_convolution(&self) -> ModelRead<Vec<CostLine>> {
         let name = if self.fields.value("conv_dim").is_some() { "conv_dim" } else { "hidden_size" };
         let channels = factor(name, self.split(name)?);
         Ok(vec![self.convolution(channels, self.count("conv_L_cache")?)?])
     }
 
-    fn lightning(&self) -> Result<Vec<CostLine>, ModelConfigError> {
+    fn lightning(&self) -> ModelRead<Vec<CostLine>> {
         let heads = self.split("num_attention_heads")?;
         let dim = match self.fields.optional_count("head_dim")? {
             Some(dim) => dim,
@@ -204,7 +204,7 @@ impl Calculation<'_, '_> {
         Ok(vec![self.state("linear-attention state", &factors)?])
     }
 
-    fn kimi_delta(&self, heads: &str, width: &str, kernel: &str) -> Result<Vec<CostLine>, ModelConfigError> {
+    fn kimi_delta(&self, heads: &str, width: &str, kernel: &str) -> ModelRead<Vec<CostLine>> {
         let (h, d) = (self.split(heads)?, self.count(width)?);
         let kernel = self.count(kernel)?;
         let channels = self.width(heads, [(3, h, d), (0, 0, 0)])?;
@@ -216,7 +216,7 @@ impl Calculation<'_, '_> {
     }
 
     /// A sum of products of counts.
-    fn width(&self, name: &str, parts: [(u64, u64, u64); 2]) -> Result<u64, ModelConfigError> {
+    fn width(&self, name: &str, parts: [(u64, u64, u64); 2]) -> ModelRead<u64> {
         let sum = parts
             .iter()
             .try_fold(0u64, |sum, (a, b, c)| a.checked_mul(*b)?.checked_mul(*c)?.checked_add(sum));
