@@ -11,6 +11,7 @@ use kvset_formats::trace::Format;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Why a value was refused: a reason of its own, or just not what is allowed.
 pub enum ValueRefusal {
@@ -31,7 +32,7 @@ pub trait Field: Sized {
     /// What may be written, in words, where no range says more.
     const ALLOWED: &'static str = "";
 
-    /// The same with the range, where there is one.
+    /// What may be written, with the range, where there is one.
     fn allowed(_: Option<&RangeInclusive<Self::Bound>>) -> String {
         Self::ALLOWED.to_owned()
     }
@@ -48,9 +49,10 @@ pub trait Field: Sized {
     fn toml(&self) -> Option<String>;
 }
 
-/// `LO to HI`, with what is counted.
-fn span_of<B: Display>(range: Option<&RangeInclusive<B>>, what: &str) -> String {
-    range.map_or_else(|| what.to_owned(), |range| format!("{what} from {} to {}", range.start(), range.end()))
+/// What is counted, and where there is a range its ends, after a word.
+pub fn bounded<B: Display>(range: Option<&RangeInclusive<B>>, what: &str, from: &str) -> String {
+    let ends = range.map(|range| format!("{from} {} to {}", range.start(), range.end()));
+    what.to_owned() + &ends.unwrap_or_default()
 }
 
 /// The text of a value, if it is one.
@@ -64,6 +66,35 @@ pub fn text_of(value: &Value) -> Result<&str, ValueRefusal> {
 /// Quotes a text for TOML.
 pub fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
+}
+
+/// Reads a text, and says what is wrong with one that does not parse.
+pub fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, ValueRefusal> {
+    text.parse().map_err(|error: T::Err| ValueRefusal::Because(error.to_string()))
+}
+
+/// Declares types that are written as a text: what may be written, how it is read, and how it is written back.
+macro_rules! text_fields {
+    ($($Type:ty: $allowed:expr, $read:expr, $written:expr;)+) => {$(
+        impl $crate::field::Field for $Type {
+            type Bound = bool;
+
+            const ALLOWED: &'static str = $allowed;
+
+            fn read(value: &config::Value) -> Result<Self, $crate::field::ValueRefusal> {
+                $crate::field::text_of(value).and_then($read)
+            }
+
+            fn toml(&self) -> Option<String> {
+                let written: fn(&Self) -> String = $written;
+                Some($crate::field::quoted(&written(self)))
+            }
+        }
+    )+};
+}
+
+text_fields! {
+    WindowKind: "\"tumbling:5m\", \"hopping:5m/1m\", \"last:3000\" or \"all\"", parsed, Self::to_string;
 }
 
 /// A whole number; decimals are refused rather than cut.
@@ -96,7 +127,7 @@ macro_rules! whole_number_fields {
             type Bound = $Type;
 
             fn allowed(range: Option<&RangeInclusive<$Type>>) -> String {
-                span_of(range, "a whole number")
+                bounded(range, "a whole number", " from")
             }
 
             fn read(value: &Value) -> Result<Self, ValueRefusal> {
@@ -140,10 +171,7 @@ impl Field for String {
     type Bound = usize;
 
     fn allowed(range: Option<&RangeInclusive<usize>>) -> String {
-        range.map_or_else(
-            || "a text".to_owned(),
-            |range| format!("a text of {} to {} characters", range.start(), range.end()),
-        )
+        bounded(range, "a text", " of") + if range.is_some() { " characters" } else { "" }
     }
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
@@ -168,9 +196,7 @@ impl Field for String {
 impl Field for PathBuf {
     type Bound = usize;
 
-    fn allowed(_: Option<&RangeInclusive<usize>>) -> String {
-        "a path that is not empty".to_owned()
-    }
+    const ALLOWED: &'static str = "a path that is not empty";
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
         let text = text_of(value)?;
@@ -186,8 +212,7 @@ impl Field for Ratio {
     type Bound = Ratio;
 
     fn allowed(range: Option<&RangeInclusive<Ratio>>) -> String {
-        let share = "a decimal with at most 9 places";
-        range.map_or_else(|| format!("{share} from 0 to 1"), |range| span_of(Some(range), share))
+        bounded(range.or(Some(&(Ratio::ZERO..=Ratio::ONE))), "a decimal with at most 9 places", " from")
     }
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
@@ -228,24 +253,6 @@ impl Field for PageSize {
 
     fn toml(&self) -> Option<String> {
         Some(self.to_string())
-    }
-}
-
-impl Field for WindowKind {
-    type Bound = WindowKind;
-
-    fn allowed(_: Option<&RangeInclusive<WindowKind>>) -> String {
-        "\"tumbling:5m\", \"hopping:5m/1m\", \"last:3000\" or \"all\"".to_owned()
-    }
-
-    fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        let text = text_of(value)?;
-        text.parse()
-            .map_err(|error: kvset_core::units::text::TextError| ValueRefusal::Because(error.to_string()))
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
     }
 }
 

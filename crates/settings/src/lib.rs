@@ -10,10 +10,11 @@
 
 #[macro_use]
 mod declare;
+#[macro_use]
+mod field;
 mod check;
 mod engine;
 mod exposure;
-mod field;
 mod fingerprint;
 mod load;
 mod pool;

@@ -1,7 +1,6 @@
 //! The types of settings that only `kvset prepare` has.
 
-use super::field::{Choice, Field, ValueRefusal, quoted, text_of};
-use config::Value;
+use super::field::{Choice, ValueRefusal, parsed};
 use kvset_formats::codec::LetterContent;
 use kvset_prepare::template::Template;
 use kvset_prepare::{FieldPath, NumberUnit, Preset, RawFormat, TimeUnit};
@@ -48,13 +47,8 @@ impl fmt::Display for ModelDirectory {
     }
 }
 
-impl Field for ModelDirectory {
-    type Bound = bool;
-
-    const ALLOWED: &'static str = "\"NAME=DIRECTORY\", or a directory for every other name";
-
-    fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        let text = text_of(value)?;
+impl ModelDirectory {
+    fn of(text: &str) -> Result<Self, ValueRefusal> {
         let (name, directory) = match text.split_once('=') {
             Some((name, directory)) => (Some(name.to_owned()), directory),
             None => (None, text),
@@ -64,33 +58,12 @@ impl Field for ModelDirectory {
         }
         Ok(Self { name, directory: PathBuf::from(directory) })
     }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
-    }
 }
 
-macro_rules! parsed_text_fields {
-    ($($Type:ty: $allowed:literal,)+) => {$(
-        impl Field for $Type {
-            type Bound = bool;
-
-            const ALLOWED: &'static str = $allowed;
-
-            fn read(value: &Value) -> Result<Self, ValueRefusal> {
-                text_of(value)?.parse().map_err(ValueRefusal::Because)
-            }
-
-            fn toml(&self) -> Option<String> {
-                Some(quoted(&self.to_string()))
-            }
-        }
-    )+};
-}
-
-parsed_text_fields! {
-    Template: "text with {field}, {field.of.field}, {key} or {header:NAME}; {field?} may be missing",
-    FieldPath: "a path of field names joined by dots",
+text_fields! {
+    ModelDirectory: "\"NAME=DIRECTORY\", or a directory for every other name", Self::of, Self::to_string;
+    Template: "text with {field}, {field.of.field}, {key} or {header:NAME}; {field?} may be missing", parsed, Self::to_string;
+    FieldPath: "a path of field names joined by dots", parsed, Self::to_string;
 }
 
 impl Choice for RawFormat {

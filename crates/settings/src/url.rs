@@ -62,18 +62,9 @@ fn without_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-impl Field for HostName {
-    type Bound = bool;
-
-    const ALLOWED: &'static str = "the name of a host like \"kvset.example\", without scheme and port";
-
-    fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        Self::new(text_of(value)?).ok_or(ValueRefusal::NotAllowed)
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.0))
-    }
+text_fields! {
+    HostName: "the name of a host like \"kvset.example\", without scheme and port",
+        |name| Self::new(name).ok_or(ValueRefusal::NotAllowed), |name| name.0.clone();
 }
 
 /// The address of an HTTP server, without credentials; empty for none.

@@ -1,14 +1,13 @@
 //! The types of settings that are written as text: durations, sizes, capacities, names, addresses.
 
-use super::field::{Choice, Field, ValueRefusal, quoted, text_of};
+use super::field::{Choice, Field, ValueRefusal, bounded, parsed, quoted, text_of};
 use config::{Value, ValueKind};
 use kvset_core::questions::costs::PrefillRate;
 use kvset_core::questions::retention::Ttl;
-use kvset_core::questions::routing::{RouterSpec, SpecError};
+use kvset_core::questions::routing::RouterSpec;
 use kvset_core::sizing::tiers::{Inclusion, is_price};
 use kvset_core::stack::{ChainCheck, ChainPolicy};
 use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
-use kvset_core::units::text::TextError;
 use kvset_core::units::window::{format_duration_ms, parse_duration_ms};
 use kvset_formats::codec::{Encoding, EstimateDetail};
 use kvset_formats::position::{LostHistory, StartFrom};
@@ -79,11 +78,7 @@ impl Field for Span {
     type Bound = Span;
 
     fn allowed(range: Option<&RangeInclusive<Span>>) -> String {
-        let duration = "a duration like \"30s\" or \"5m\"";
-        range.map_or_else(
-            || duration.to_owned(),
-            |range| format!("{duration}, from {} to {}", range.start(), range.end()),
-        )
+        bounded(range, "a duration like \"30s\" or \"5m\"", ", from")
     }
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
@@ -126,11 +121,7 @@ impl Field for Size {
     type Bound = Size;
 
     fn allowed(range: Option<&RangeInclusive<Size>>) -> String {
-        let size = "a size like \"8MiB\"";
-        range.map_or_else(
-            || size.to_owned(),
-            |range| format!("{size}, from {} to {}", range.start(), range.end()),
-        )
+        bounded(range, "a size like \"8MiB\"", ", from")
     }
 
     fn read(value: &Value) -> Result<Self, ValueRefusal> {
@@ -155,34 +146,6 @@ impl Field for Size {
     }
 }
 
-impl Field for CapacitySpec {
-    type Bound = bool;
-
-    const ALLOWED: &'static str = "a size like \"10GiB\" or pages like \"5000p\"";
-
-    fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        text_of(value)?.parse().map_err(|error: TextError| ValueRefusal::Because(error.to_string()))
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
-    }
-}
-
-impl Field for Ttl {
-    type Bound = bool;
-
-    const ALLOWED: &'static str = "a time like \"30s\", \"5m\" or \"1h\", at most 366 days";
-
-    fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        text_of(value)?.parse().map_err(|error: TextError| ValueRefusal::Because(error.to_string()))
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
-    }
-}
-
 impl Field for PrefillRate {
     type Bound = bool;
 
@@ -194,7 +157,7 @@ impl Field for PrefillRate {
             ValueKind::String(text) => text.clone(),
             _ => super::field::decimal(value)?.to_string(),
         };
-        text.parse().map_err(|error: TextError| ValueRefusal::Because(error.to_string()))
+        parsed(&text)
     }
 
     fn toml(&self) -> Option<String> {
@@ -236,21 +199,6 @@ impl Field for PoolRate {
 
     fn toml(&self) -> Option<String> {
         self.0.as_ref().map_or_else(|| Some("0".to_owned()), PrefillRate::toml)
-    }
-}
-
-impl Field for RouterSpec {
-    type Bound = bool;
-
-    const ALLOWED: &'static str = "a router like \"logged\", \"round-robin:4\", \"hash:4:tenant\", \
-        \"least-in-flight:4\", \"prefix:4\" or \"precise-prefix:4:at=80GiB\"";
-
-    fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        text_of(value)?.parse().map_err(|error: SpecError| ValueRefusal::Because(error.to_string()))
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.written()))
     }
 }
 
@@ -362,38 +310,16 @@ impl std::str::FromStr for TopicName {
     }
 }
 
-impl Field for TopicName {
-    type Bound = bool;
-
-    const ALLOWED: &'static str = "a topic name of 1 to 249 letters, digits, `.`, `_` or `-`";
-
-    fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        TopicName::new(text_of(value)?).ok_or(ValueRefusal::NotAllowed)
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.0))
-    }
-}
-
 /// Where a server listens; nothing when it is off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen(pub Option<SocketAddr>);
 
-impl Field for Listen {
-    type Bound = bool;
-
-    const ALLOWED: &'static str = "an address and port like \"127.0.0.1:9464\", or \"\" for none";
-
-    fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        match text_of(value)? {
+impl Listen {
+    fn of(text: &str) -> Result<Self, ValueRefusal> {
+        match text {
             "" => Ok(Self(None)),
             text => text.parse().map(|address| Self(Some(address))).map_err(|_| ValueRefusal::NotAllowed),
         }
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.0.map(|address| address.to_string()).unwrap_or_default()))
     }
 }
 
@@ -423,19 +349,17 @@ impl Default for LogFilter {
     }
 }
 
-impl Field for LogFilter {
-    type Bound = bool;
-
-    const ALLOWED: &'static str =
-        "error, warn, info, debug, trace, or directives like \"info,kvset::kafka=debug\"";
-
-    fn read(value: &Value) -> Result<Self, ValueRefusal> {
-        LogFilter::new(text_of(value)?).ok_or(ValueRefusal::NotAllowed)
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.0))
-    }
+text_fields! {
+    CapacitySpec: "a size like \"10GiB\" or pages like \"5000p\"", parsed, Self::to_string;
+    Ttl: "a time like \"30s\", \"5m\" or \"1h\", at most 366 days", parsed, Self::to_string;
+    RouterSpec: "a router like \"logged\", \"round-robin:4\", \"hash:4:tenant\", \"least-in-flight:4\", \"prefix:4\" or \
+        \"precise-prefix:4:at=80GiB\"", parsed, Self::written;
+    TopicName: "a topic name of 1 to 249 letters, digits, `.`, `_` or `-`",
+        |name| Self::new(name).ok_or(ValueRefusal::NotAllowed), |name| name.0.clone();
+    Listen: "an address and port like \"127.0.0.1:9464\", or \"\" for none", Self::of,
+        |listen| listen.0.map(|address| address.to_string()).unwrap_or_default();
+    LogFilter: "error, warn, info, debug, trace, or directives like \"info,kvset::kafka=debug\"",
+        |directives| Self::new(directives).ok_or(ValueRefusal::NotAllowed), |filter| filter.0.clone();
 }
 
 impl Choice for Inclusion {
