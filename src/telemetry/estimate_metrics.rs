@@ -27,17 +27,13 @@ fn show_figures(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     let window = estimate.window.to_string();
     shown.set(metric::TRACKED_PAGES, &[pool], estimate.tracked_pages as f64);
     shown.set(metric::ACCUMULATED_CAPACITY_PAGES, &[pool], estimate.accumulated_pages as f64);
-    if let Some(bytes) = estimate.accumulated_bytes {
-        shown.set(metric::ACCUMULATED_CAPACITY_BYTES, &[pool], bytes as f64);
-    }
+    shown.set_known(metric::ACCUMULATED_CAPACITY_BYTES, &[pool], float(estimate.accumulated_bytes));
     shown.set(metric::THEORETICAL_HIT_RATE, &[pool, &window], estimate.theoretical.prefix_hit_rate);
     shown.set(metric::WINDOW_REQUESTS, &[pool, &window], estimate.requests as f64);
-    shown.set(metric::WARM_UP, &[pool, &window], if estimate.warm_up { 1.0 } else { 0.0 });
+    shown.set_flag(metric::WARM_UP, &[pool, &window], estimate.warm_up);
     if let Some(in_flight) = &estimate.in_flight {
         shown.set(metric::IN_FLIGHT_REQUESTS, &[pool, &window], in_flight.max_requests as f64);
-        if let Some(pages) = in_flight.max_pages {
-            shown.set(metric::IN_FLIGHT_PAGES, &[pool, &window], pages as f64);
-        }
+        shown.set_known(metric::IN_FLIGHT_PAGES, &[pool, &window], float(in_flight.max_pages));
     }
     for required in &estimate.required {
         let target = required.target_ratio.to_string();
@@ -45,7 +41,7 @@ fn show_figures(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
             let coverage = found.coverage.to_string();
             let labels = [pool, &window, &target, &coverage];
             let converged = found.convergence == Settled::Converged;
-            shown.set(metric::REQUIREMENT_CONVERGED, &labels, if converged { 1.0 } else { 0.0 });
+            shown.set_flag(metric::REQUIREMENT_CONVERGED, &labels, converged);
             shown.set(metric::REQUIRED_CAPACITY_PAGES, &labels, number(found.pages));
             if estimate.page_bytes.is_some() {
                 shown.set(metric::REQUIRED_CAPACITY_BYTES, &labels, number(found.bytes));
@@ -73,16 +69,18 @@ fn show_figures(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
             ("prefix", point.prefix_hit_rate),
         ];
         for (kind, rate) in rates {
-            if let Some(rate) = rate {
-                shown.set(metric::HIT_RATE, &[pool, &window, capacity, kind], rate);
-            }
+            shown.set_known(metric::HIT_RATE, &[pool, &window, capacity, kind], rate);
         }
     }
 }
 
+fn float(count: Option<u64>) -> Option<f64> {
+    count.map(|count| count as f64)
+}
+
 /// A count as a gauge: one that is not known is no number, for a gauge left as it was would say otherwise.
 fn number(count: Option<u64>) -> f64 {
-    count.map_or(f64::NAN, |count| count as f64)
+    float(count).unwrap_or(f64::NAN)
 }
 
 /// Shows the recommendation to act on, which only one kind of window has.
@@ -94,8 +92,7 @@ fn show_recommendation(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     let entry = estimate.recommendation();
     for status in RecommendationStatus::ALL {
         let is_so = entry.is_some_and(|entry| entry.status == status);
-        let labels = [pool, &window, status.name()];
-        shown.set(metric::RECOMMENDATION_STATUS, &labels, if is_so { 1.0 } else { 0.0 });
+        shown.set_flag(metric::RECOMMENDATION_STATUS, &[pool, &window, status.name()], is_so);
     }
     let Some(entry) = entry else { return };
     let coverage = entry.coverage.to_string();
@@ -118,7 +115,7 @@ fn show_recommendation(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
     }
     shown.set(metric::RECOMMENDED_HIT_RATE, &labels, entry.hit_rate.unwrap_or(f64::NAN));
     let converged = entry.convergence == Settled::Converged;
-    shown.set(metric::RECOMMENDATION_CONVERGED, &labels, if converged { 1.0 } else { 0.0 });
+    shown.set_flag(metric::RECOMMENDATION_CONVERGED, &labels, converged);
 }
 
 /// Shows what the cache in use behaves like, of all its replicas together.
@@ -132,10 +129,8 @@ fn show_measured(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
             [("from", of_all(effective.pages_from)), ("to", effective.pages_to.map_or(f64::INFINITY, of_all))]
         {
             shown.set(metric::EFFECTIVE_CAPACITY_PAGES, &[pool, &window, bound], pages);
-            if let Some(page_bytes) = estimate.page_bytes {
-                let bytes = pages * page_bytes as f64;
-                shown.set(metric::EFFECTIVE_CAPACITY_BYTES, &[pool, &window, bound], bytes);
-            }
+            let bytes = estimate.page_bytes.map(|page_bytes| pages * page_bytes as f64);
+            shown.set_known(metric::EFFECTIVE_CAPACITY_BYTES, &[pool, &window, bound], bytes);
         }
         for (by, share) in [("requests", effective.agreement), ("pages", effective.agreement_by_pages)] {
             shown.set(metric::MEASURED_AGREEMENT, &[pool, &window, by], share);
@@ -149,8 +144,7 @@ fn show_measured(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
         ("routed", ledger.routed_pages),
         ("measured", Some(ledger.measured_pages)),
     ] {
-        let labels = [pool, &window, step];
-        pages.into_iter().for_each(|pages| shown.set(metric::LEDGER_PAGES, &labels, pages as f64));
+        shown.set_known(metric::LEDGER_PAGES, &[pool, &window, step], float(pages));
     }
 }
 
@@ -193,9 +187,7 @@ fn show_routing(shown: &mut GaugeSet, pool: &str, estimate: &Estimate) {
         let labels = [pool, &window, &routed.asked];
         let rate = share(routed.unlimited_page_hits, routed.page_accesses);
         shown.set(metric::ROUTER_UNLIMITED_HIT_RATE, &labels, rate);
-        if let Some(imbalance) = routed.imbalance {
-            shown.set(metric::ROUTER_IMBALANCE, &labels, imbalance);
-        }
+        shown.set_known(metric::ROUTER_IMBALANCE, &labels, routed.imbalance);
     }
 }
 
@@ -208,10 +200,7 @@ pub(super) fn show_provisioned(
 ) {
     let Some(provisioned) = provisioned else { return };
     let page_bytes = page_bytes.map(PageBytes);
-    if let Some(pages) = provisioned.pages(page_bytes) {
-        shown.set(metric::PROVISIONED_CAPACITY_PAGES, &[pool], pages.0 as f64);
-    }
-    if let Some(bytes) = provisioned.bytes(page_bytes) {
-        shown.set(metric::PROVISIONED_CAPACITY_BYTES, &[pool], bytes.0 as f64);
-    }
+    let (pages, bytes) = (provisioned.pages(page_bytes), provisioned.bytes(page_bytes));
+    shown.set_known(metric::PROVISIONED_CAPACITY_PAGES, &[pool], pages.map(|pages| pages.0 as f64));
+    shown.set_known(metric::PROVISIONED_CAPACITY_BYTES, &[pool], bytes.map(|bytes| bytes.0 as f64));
 }

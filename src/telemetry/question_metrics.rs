@@ -47,9 +47,8 @@ pub(super) fn show_questions(
         let labels = [pool, window.as_str(), name];
         shown.set(metric::TENANT_HELD, &labels, if all > 0.0 { held(tenant) / all } else { 0.0 });
         shown.set(metric::TENANT_COLD_PAGES, &labels, tenant.cold_pages as f64);
-        if let Some(hits) = tenant.capacity_page_hits.last() {
-            shown.set(metric::TENANT_HIT_RATE, &labels, share(*hits, tenant.page_accesses));
-        }
+        let rate = tenant.capacity_page_hits.last().map(|hits| share(*hits, tenant.page_accesses));
+        shown.set_known(metric::TENANT_HIT_RATE, &labels, rate);
     }
 }
 
@@ -57,22 +56,17 @@ fn show_retention(shown: &mut GaugeSet, [pool, window]: [&str; 2], estimate: &Es
     for point in &estimate.retention {
         let ttl = format_duration_ms(point.ttl_ms);
         let labels = [pool, window, &ttl, point.kind.name()];
-        if let Some(rate) = point.page_hit_rate {
-            shown.set(metric::RETENTION_HIT_RATE, &labels, rate);
-        }
+        shown.set_known(metric::RETENTION_HIT_RATE, &labels, point.page_hit_rate);
         for (held, pages) in
             [("mean", point.mean_pages), ("peak", point.peak_pages.map(|pages| pages as f64))]
         {
             let labels = [pool, window, &ttl, point.kind.name(), held];
-            pages.into_iter().for_each(|pages| shown.set(metric::RETENTION_PAGES, &labels, pages));
+            shown.set_known(metric::RETENTION_PAGES, &labels, pages);
         }
         for found in &point.capacities {
             let named = estimate.capacities.iter().find(|capacity| capacity.pages == found.pages);
-            if let (Some(capacity), Some(honoured)) =
-                (named.and_then(|point| point.label.as_ref()), found.honoured)
-            {
-                shown.set(metric::RETENTION_HONOURED, &[pool, window, &ttl, capacity], honoured);
-            }
+            let Some(capacity) = named.and_then(|point| point.label.as_ref()) else { continue };
+            shown.set_known(metric::RETENTION_HONOURED, &[pool, window, &ttl, capacity], found.honoured);
         }
     }
 }
@@ -95,16 +89,13 @@ fn show_traffic(shown: &mut GaugeSet, [pool, window]: [&str; 2], estimate: &Esti
         for (direction, pages) in [("read", tier.read_pages), ("written", tier.written_pages)] {
             shown.set(metric::TIER_TRAFFIC_PAGES, &[pool, window, &tier.tier, direction], pages as f64);
         }
-        if let Some(writes) = tier.drive_writes_per_day {
-            shown.set(metric::TIER_DRIVE_WRITES, &[pool, window, &tier.tier], writes);
-        }
+        shown.set_known(metric::TIER_DRIVE_WRITES, &[pool, window, &tier.tier], tier.drive_writes_per_day);
         // The shortest span is the one to buy bandwidth by.
         let Some(peak) = tier.peaks.iter().min_by_key(|peak| peak.span_ms) else { continue };
         for (direction, bytes) in
             [("read", peak.read_bytes_per_second), ("written", peak.written_bytes_per_second)]
         {
-            let labels = [pool, window, &tier.tier, direction];
-            bytes.into_iter().for_each(|bytes| shown.set(metric::TIER_PEAK_BYTES, &labels, bytes));
+            shown.set_known(metric::TIER_PEAK_BYTES, &[pool, window, &tier.tier, direction], bytes);
         }
     }
 }

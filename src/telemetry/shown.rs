@@ -18,6 +18,16 @@ impl GaugeSet {
         self.0.push((metric.name, gauge, value));
     }
 
+    /// Sets a gauge where its value is known, and keeps it.
+    pub(super) fn set_known(&mut self, metric: Metric, labels: &[&str], value: Option<f64>) {
+        value.into_iter().for_each(|value| self.set(metric, labels, value));
+    }
+
+    /// Sets a gauge that says whether something is so, and keeps it.
+    pub(super) fn set_flag(&mut self, metric: Metric, labels: &[&str], is_so: bool) {
+        self.set(metric, labels, if is_so { 1.0 } else { 0.0 });
+    }
+
     /// Sets a gauge, and keeps it in place of what was kept of this metric.
     pub(super) fn replace(&mut self, metric: Metric, labels: &[&str], value: f64) {
         self.0.retain(|(name, _, _)| *name != metric.name);
