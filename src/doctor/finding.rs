@@ -78,25 +78,10 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Those that requests tell, in their order: all but the first two.
-    pub const OF_REQUESTS: [Self; 16] = [
-        Self::Models,
-        Self::Ids,
-        Self::PageSize,
-        Self::PromptTokens,
-        Self::CachedTokens,
-        Self::Times,
-        Self::Durations,
-        Self::Order,
-        Self::Gaps,
-        Self::Duplicates,
-        Self::Replicas,
-        Self::Sessions,
-        Self::Tenants,
-        Self::Scopes,
-        Self::Outputs,
-        Self::Fields,
-    ];
+    /// What is found on it, whose evidence has these figures.
+    pub fn with(self, numbers: impl IntoIterator<Item = (&'static str, u64)>) -> Examined {
+        Examined { subject: self, numbers: numbers.into_iter().collect() }
+    }
 
     /// The name for people and for scripts.
     pub const fn name(self) -> &'static str {
@@ -138,39 +123,57 @@ pub struct Finding {
     pub numbers: BTreeMap<&'static str, u64>,
 }
 
-impl Finding {
-    /// A finding without a cure and figures.
-    pub fn new(
-        subject: Subject,
+/// A subject with the figures of its evidence, on which the verdict is open.
+#[derive(Debug, Clone)]
+pub struct Examined {
+    subject: Subject,
+    numbers: BTreeMap<&'static str, u64>,
+}
+
+impl Examined {
+    /// The log can tell it.
+    pub fn yes(&self, evidence: impl Into<String>, meaning: impl Into<String>) -> Finding {
+        self.finding(FindingVerdict::Yes, evidence, meaning)
+    }
+
+    /// It can in part.
+    pub fn partly(&self, evidence: impl Into<String>, meaning: impl Into<String>) -> Finding {
+        self.finding(FindingVerdict::Partly, evidence, meaning)
+    }
+
+    /// It cannot.
+    pub fn no(&self, evidence: impl Into<String>, meaning: impl Into<String>) -> Finding {
+        self.finding(FindingVerdict::No, evidence, meaning)
+    }
+
+    /// A finding without a cure.
+    pub fn finding(
+        &self,
         verdict: FindingVerdict,
         evidence: impl Into<String>,
         meaning: impl Into<String>,
-    ) -> Self {
-        Self {
-            subject,
-            verdict,
-            evidence: evidence.into(),
-            meaning: meaning.into(),
-            cure: None,
-            numbers: BTreeMap::new(),
-        }
+    ) -> Finding {
+        let Self { subject, numbers } = self.clone();
+        Finding { subject, verdict, evidence: evidence.into(), meaning: meaning.into(), cure: None, numbers }
     }
+}
 
-    /// The same with what follows from it.
+impl Finding {
+    /// Says what follows from it.
     #[must_use]
     pub fn meaning(mut self, meaning: impl Into<String>) -> Self {
         self.meaning = meaning.into();
         self
     }
 
-    /// The same with what to do.
+    /// Says what to do.
     #[must_use]
     pub fn cured_by(mut self, cure: impl Into<String>) -> Self {
         self.cure = Some(cure.into());
         self
     }
 
-    /// The same with these figures.
+    /// Adds further figures.
     #[must_use]
     pub fn with(mut self, numbers: impl IntoIterator<Item = (&'static str, u64)>) -> Self {
         self.numbers.extend(numbers);

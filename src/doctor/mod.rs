@@ -114,8 +114,9 @@ impl Diagnosis {
         let why_not = evidence.why_not();
         let mut findings = vec![rows::usable(evidence), rows::format(evidence)];
         findings.extend(match evidence.census.requests {
-            0 => Subject::OF_REQUESTS.map(untold),
-            _ => of_requests(evidence),
+            0 => OF_REQUESTS
+                .map(|(subject, _)| subject.with([]).no("no request was read", "nothing can be reported")),
+            _ => OF_REQUESTS.map(|(_, look)| look(evidence)),
         });
         Self {
             answer: why_not.is_none(),
@@ -132,29 +133,25 @@ impl Diagnosis {
     }
 }
 
-/// What can be known of requests, in the order of [`Subject::OF_REQUESTS`].
-fn of_requests(evidence: &LogEvidence<'_>) -> [Finding; Subject::OF_REQUESTS.len()] {
-    [
-        names::models(evidence),
-        pages::ids(evidence),
-        pages::size(evidence),
-        pages::prompt_tokens(evidence),
-        pages::cached_tokens(evidence),
-        times::stated(evidence),
-        times::durations(evidence),
-        times::order(evidence),
-        times::gaps(evidence),
-        rows::duplicates(evidence),
-        names::replicas(evidence),
-        names::sessions(evidence),
-        names::tenants(evidence),
-        names::scopes(evidence),
-        pages::outputs(evidence),
-        rows::fields(evidence),
-    ]
-}
+/// How a subject is looked at.
+type Look = fn(&LogEvidence<'_>) -> Finding;
 
-/// What a log without requests tells of them.
-fn untold(subject: Subject) -> Finding {
-    Finding::new(subject, FindingVerdict::No, "no request was read", "nothing can be reported")
-}
+/// What can be known of requests, in the order in which it is shown, and who looks at it.
+const OF_REQUESTS: [(Subject, Look); 16] = [
+    (Subject::Models, names::models),
+    (Subject::Ids, pages::ids),
+    (Subject::PageSize, pages::size),
+    (Subject::PromptTokens, pages::prompt_tokens),
+    (Subject::CachedTokens, pages::cached_tokens),
+    (Subject::Times, times::stated),
+    (Subject::Durations, times::durations),
+    (Subject::Order, times::order),
+    (Subject::Gaps, times::gaps),
+    (Subject::Duplicates, rows::duplicates),
+    (Subject::Replicas, names::replicas),
+    (Subject::Sessions, names::sessions),
+    (Subject::Tenants, names::tenants),
+    (Subject::Scopes, names::scopes),
+    (Subject::Outputs, pages::outputs),
+    (Subject::Fields, rows::fields),
+];

@@ -13,10 +13,9 @@ const SHOWN_MODELS: usize = 4;
 
 /// Which models the log is of.
 pub(super) fn models(evidence: &LogEvidence<'_>) -> Finding {
-    let subject = Subject::Models;
     let pools = evidence.pools();
     let named = pools.iter().filter(|pool| pool.name.is_some()).count() as u64;
-    let numbers = [("pools", pools.len() as u64), ("named", named)];
+    let on = Subject::Models.with([("pools", pools.len() as u64), ("named", named)]);
     let told = |pool: &crate::replay::PoolReplay| {
         let name =
             pool.name.as_deref().map_or_else(|| "(no model)".to_owned(), |name| short_name(name, SHOWN));
@@ -27,24 +26,19 @@ pub(super) fn models(evidence: &LogEvidence<'_>) -> Finding {
         list.push(format!("{} more", pools.len() - SHOWN_MODELS));
     }
     match (pools.len(), named) {
-        (0, _) => Finding::new(subject, FindingVerdict::No, "no pool took a request", "no pool can be named")
+        (0, _) => on.no("no pool took a request", "no pool can be named")
             .cured_by("do what is said of the rows"),
-        (1, 0) => Finding::new(
-            subject,
-            FindingVerdict::Partly,
+        (1, 0) => on.partly(
             "no row names its model",
             "all requests count as those of one cache; if they are of several models, the answer is of no cache there is",
         )
         .cured_by("log the field model (in events pool), or make sure that the log is of one model"),
-        (1, _) => Finding::new(subject, FindingVerdict::Yes, listed(&list), "one pool, one answer"),
-        _ => Finding::new(
-            subject,
-            FindingVerdict::Yes,
+        (1, _) => on.yes(listed(&list), "one pool, one answer"),
+        _ => on.yes(
             listed(&list),
             "each model is a pool with a cache and an answer of its own; --pool chooses one",
         ),
     }
-    .with(numbers)
 }
 
 /// Which cache served each request.
@@ -144,5 +138,5 @@ fn named(
     };
     let verdict = FindingVerdict::of_part(names.requests, all);
     let numbers = [("requests", all), ("with", names.requests), ("different", names.count())];
-    Finding::new(subject, verdict, text, "").with(numbers)
+    subject.with(numbers).finding(verdict, text, "")
 }

@@ -20,12 +20,12 @@ fn are_made_here(format: Format) -> bool {
 
 /// What page ids stand for.
 pub(super) fn ids(evidence: &LogEvidence<'_>) -> Finding {
-    let (census, subject) = (evidence.census, Subject::Ids);
+    let census = evidence.census;
     let sum = |of: fn(&Replay) -> u64| evidence.pools().iter().map(|pool| of(&pool.replay)).sum::<u64>();
     let accesses = sum(|replay| replay.estimate().page_accesses);
     let hits = sum(|replay| replay.estimate().theoretical.prefix_hits);
     let violations = sum(|replay| replay.chain_violations);
-    let numbers = [
+    let on = Subject::Ids.with([
         ("page_accesses", accesses),
         ("prefix_hits", hits),
         ("distinct_pages", sum(|replay| replay.distinct_pages.0)),
@@ -34,12 +34,12 @@ pub(super) fn ids(evidence: &LogEvidence<'_>) -> Finding {
         ("requests_without_pages", census.pages.without),
         ("requests_with_scheme", census.id_schemes.requests),
         ("schemes", census.id_schemes.count()),
-    ];
+    ]);
     if accesses == 0 {
         let text = format!("no prompt of {} fills a page", counted(census.requests, "request", "requests"));
-        return Finding::new(subject, FindingVerdict::No, text, "there is nothing that a cache could keep")
-            .cured_by("log the ids of all pages of each prompt, or its token ids, or its text")
-            .with(numbers);
+        return on
+            .no(text, "there is nothing that a cache could keep")
+            .cured_by("log the ids of all pages of each prompt, or its token ids, or its text");
     }
     let found = format!(
         "{} of {} accesses found their page ({})",
@@ -76,77 +76,60 @@ pub(super) fn ids(evidence: &LogEvidence<'_>) -> Finding {
     };
     let text = format!("{kind}; {found}");
     if hits == 0 && census.requests > 1 {
-        return Finding::new(
-            subject,
-            FindingVerdict::No,
+        return on.no(
             format!("{text}: no page occurs again"),
             "either nothing is shared, or ids hold what differs in each request (a time, an id, a salt), and no cache would help",
         )
-        .cured_by("log the engine's own block hashes, or token ids: kvset prefixes shows where prompts part")
-        .with(numbers);
+        .cured_by("log the engine's own block hashes, or token ids: kvset prefixes shows where prompts part");
     }
     let is_refused =
         census.ledger.reasons.keys().any(|reason| reason.contains("ids of two schemes never match"));
     if is_refused {
-        return Finding::new(
-            subject,
-            FindingVerdict::Partly,
+        return on.partly(
             text,
             "ids of two schemes never match: each pool takes the scheme of its first request that names one, and refuses the others",
         )
-        .cured_by("give each scheme a pool of its own, or log all requests with one scheme")
-        .with(numbers);
+        .cured_by("give each scheme a pool of its own, or log all requests with one scheme");
     }
     match violations {
-        0 => Finding::new(subject, FindingVerdict::Yes, text, "equal ids are taken as equal prefixes").with(numbers),
-        _ if census.pages.chained == 0 => Finding::new(
-            subject,
-            FindingVerdict::Yes,
+        0 => on.yes(text, "equal ids are taken as equal prefixes"),
+        _ if census.pages.chained == 0 => on.yes(
             format!("{text}; {} of the ids watched stand behind different prefixes, as hashes of single pages do", integer(violations)),
             "kvset distinguishes pages by their whole prefix, so the counts are exact all the same",
-        )
-        .with(numbers),
-        _ => Finding::new(
-            subject,
-            FindingVerdict::Partly,
+        ),
+        _ => on.partly(
             format!("{text}; {} of the ids watched stand behind different prefixes", integer(violations)),
             "ids that are declared chained are not, or of several schemes: counts are exact only from the first of these on",
         )
-        .cured_by("declare ids_chained only where each id is a hash over its page and all before it")
-        .with(numbers),
+        .cured_by("declare ids_chained only where each id is a hash over its page and all before it"),
     }
 }
 
 /// How many tokens a page has.
 pub(super) fn size(evidence: &LogEvidence<'_>) -> Finding {
-    let (sizes, subject) = (&evidence.census.pages.sizes, Subject::PageSize);
-    let numbers =
-        [("sizes", sizes.len() as u64), ("tokens", sizes.keys().next().copied().map_or(0, u64::from))];
+    let sizes = &evidence.census.pages.sizes;
+    let on = Subject::PageSize
+        .with([("sizes", sizes.len() as u64), ("tokens", sizes.keys().next().copied().map_or(0, u64::from))]);
     let told: Vec<_> = sizes
         .iter()
         .take(8)
         .map(|(size, count)| format!("{size} tokens ({})", counted(*count, "request", "requests")))
         .collect();
     match sizes.keys().collect::<Vec<_>>().as_slice() {
-        [] => Finding::new(subject, FindingVerdict::No, "no request says how many tokens a page has", "pages cannot be counted in tokens")
+        [] => on.no("no request says how many tokens a page has", "pages cannot be counted in tokens")
             .cured_by("name it with --page-size"),
-        [size] if **size >= COARSE_PAGE => Finding::new(
-            subject,
-            FindingVerdict::Partly,
+        [size] if **size >= COARSE_PAGE => on.partly(
             listed(&told),
             "what prompts share within a page is not seen: an engine with blocks of 16 to 64 tokens finds more, and needs no more",
         )
         .cured_by("log pages of the engine's block size"),
-        [_] => Finding::new(subject, FindingVerdict::Yes, listed(&told), "sizes in pages are sizes in tokens"),
-        _ => Finding::new(
-            subject,
-            FindingVerdict::Partly,
+        [_] => on.yes(listed(&told), "sizes in pages are sizes in tokens"),
+        _ => on.partly(
             listed(&told),
             "a cache has pages of one size: each pool takes that of its first request and refuses the others",
         )
         .cured_by("log one size for each pool, and give another model or deployment a pool of its own"),
     }
-    .with(numbers)
 }
 
 /// Whether prompts say how many tokens they have.
@@ -155,23 +138,22 @@ pub(super) fn prompt_tokens(evidence: &LogEvidence<'_>) -> Finding {
     let verdict = FindingVerdict::of_part(with, all);
     let text =
         format!("{} of {} state their prompt's tokens", integer(with), counted(all, "request", "requests"));
-    let finding = |meaning| {
-        Finding::new(Subject::PromptTokens, verdict, text.clone(), meaning)
-            .with([("requests", all), ("with", with)])
-    };
+    let on = Subject::PromptTokens.with([("requests", all), ("with", with)]);
     match verdict {
-        FindingVerdict::Yes => finding("hit rates by tokens count the rest of the last page"),
-        _ => finding(
-            "prompts without them count as their pages, and a last page that is not full as a full one",
-        )
-        .cured_by("log input_tokens (input_length) with every request"),
+        FindingVerdict::Yes => on.yes(text, "hit rates by tokens count the rest of the last page"),
+        _ => on
+            .finding(
+                verdict,
+                text,
+                "prompts without them count as their pages, and a last page that is not full as a full one",
+            )
+            .cured_by("log input_tokens (input_length) with every request"),
     }
 }
 
 /// Whether the engine's own hits are in the log, and can be true.
 pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
     let (cached, all) = (&evidence.census.cached, evidence.census.requests);
-    let subject = Subject::CachedTokens;
     let measured = evidence
         .pools()
         .iter()
@@ -179,7 +161,7 @@ pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
     let beyond: u64 = measured.clone().map(|(_, found)| found.pages_beyond_log).sum();
     let unlimited: u64 = measured.clone().map(|(_, found)| found.ledger.unlimited_pages).sum();
     let accesses: u64 = measured.clone().map(|(_, found)| found.ledger.page_accesses).sum();
-    let numbers = [
+    let on = Subject::CachedTokens.with([
         ("requests", all),
         ("with", cached.stated),
         ("left_out", cached.left_out),
@@ -188,7 +170,7 @@ pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
         ("cached_tokens", cached.tokens),
         ("prompt_tokens", cached.prompt_tokens),
         ("pages_beyond_log", beyond),
-    ];
+    ]);
     if cached.stated == 0 {
         let left_out = match cached.left_out {
             0 => String::new(),
@@ -196,17 +178,14 @@ pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
         };
         let text =
             format!("none of {} states its cached tokens{left_out}", counted(all, "request", "requests"));
-        return Finding::new(
-            subject,
-            FindingVerdict::No,
+        return on.no(
             text,
             "the log shows the capacity that the traffic needs, but not what the cache in use behaves like and what is lost where",
         )
         .cured_by(
             "have the engine report them: vLLM --enable-prompt-tokens-details or the connector kvset.vllm, SGLang \
              --enable-cache-report",
-        )
-        .with(numbers);
+        );
     }
     let by_tokens = rate(share(cached.tokens, cached.prompt_tokens));
     let unlimited_rate = rate(share(unlimited, accesses));
@@ -218,17 +197,14 @@ pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
     );
     let partly = |why: &str, meaning: &str, cure: &str| {
         let text = if why.is_empty() { text.clone() } else { format!("{text}; {why}") };
-        Finding::new(subject, FindingVerdict::Partly, text, meaning).cured_by(cure).with(numbers)
+        on.partly(text, meaning).cured_by(cure)
     };
     if measured.clone().any(|(_, found)| found.decode_side) {
-        return Finding::new(
-            subject,
-            FindingVerdict::No,
+        return on.no(
             format!("{text}; every request reports all of its prompt but the last token"),
             "that is the decode side of a split deployment, which is handed its prompts: it says nothing about a cache",
         )
-        .cured_by("log the prefill workers")
-        .with(numbers);
+        .cured_by("log the prefill workers");
     }
     if measured.clone().any(|(_, found)| found.verdict == Some(MeasuredVerdict::IdScope)) {
         let why = format!("{} more than the log's prompts explain", counted(beyond, "page", "pages"));
@@ -258,13 +234,10 @@ pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
         );
     }
     match FindingVerdict::of_part(cached.stated, all) {
-        FindingVerdict::Yes => Finding::new(
-            subject,
-            FindingVerdict::Yes,
+        FindingVerdict::Yes => on.yes(
             text,
             "plausible: what the cache in use behaves like, and what is lost to capacity, routing and the engine, can be reported",
-        )
-        .with(numbers),
+        ),
         _ => partly(
             "",
             "those without are left out where measured hits are compared",
@@ -282,15 +255,14 @@ pub(super) fn outputs(evidence: &LogEvidence<'_>) -> Finding {
     let (census, all) = (evidence.census, evidence.census.requests);
     let (pages, tokens) = (census.pages.with_outputs, census.with_output_tokens);
     let unseen = evidence.pools().iter().any(|pool| pool.replay.estimate().output_reuse_unseen);
-    let numbers = [("requests", all), ("with_tokens", tokens), ("with_pages", pages)];
+    let on = Subject::Outputs.with([("requests", all), ("with_tokens", tokens), ("with_pages", pages)]);
     let text = format!(
         "{} of {} state the tokens they generated, {} list the pages",
         integer(tokens),
         counted(all, "request", "requests"),
         integer(pages)
     );
-    let finding =
-        |verdict, meaning| Finding::new(Subject::Outputs, verdict, text.clone(), meaning).with(numbers);
+    let finding = |verdict, meaning| on.finding(verdict, text.clone(), meaning);
     match (pages, tokens) {
         (pages, _) if pages == all => finding(FindingVerdict::Yes, "what an answer leaves in the cache is found by the turn that brings it back"),
         (0, 0) => finding(FindingVerdict::No, "answers take no room in the model: a live engine keeps them for the next turn")

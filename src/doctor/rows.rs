@@ -16,7 +16,12 @@ pub(super) fn usable(evidence: &LogEvidence<'_>) -> Finding {
     let (rows, accepted) = (ledger.rows + undecodable, evidence.accepted());
     let bad = ledger.rejected + undecodable;
     let passed_over: u64 = evidence.census.findings.passed_over.values().sum();
-    let numbers = [("rows", rows), ("requests", accepted), ("bad_rows", bad), ("passed_over", passed_over)];
+    let on = Subject::Rows.with([
+        ("rows", rows),
+        ("requests", accepted),
+        ("bad_rows", bad),
+        ("passed_over", passed_over),
+    ]);
     let mut parts = vec![format!("{} of {} can be used", counted(accepted, "row", "rows"), integer(rows))];
     let in_topic = evidence.topic.map(|topic| topic.undecodable.iter());
     let mut reasons: Vec<_> = ledger.reasons.iter().chain(in_topic.into_iter().flatten()).collect();
@@ -41,14 +46,12 @@ pub(super) fn usable(evidence: &LogEvidence<'_>) -> Finding {
         (_, _, 0) => FindingVerdict::Yes,
         _ => FindingVerdict::Partly,
     };
-    let finding =
-        |meaning: &str| Finding::new(Subject::Rows, verdict, evidence_text.clone(), meaning).with(numbers);
+    let finding = |meaning: &str| on.finding(verdict, evidence_text.clone(), meaning);
     match (evidence.pools, verdict) {
         (Err(error), _) if !evidence.census.is_whole => {
             let text = format!("the log could not be read to its end: {error}");
-            Finding::new(Subject::Rows, verdict, text, "no replay gives an answer")
+            on.finding(verdict, text, "no replay gives an answer")
                 .cured_by("mend the file, or name what it is with --format, --preset or --request")
-                .with(numbers)
         }
         (Err(error), _) => finding(&format!("no replay gives an answer: {}", first_line(&error.to_string())))
             .cured_by("do what the message says"),
@@ -74,68 +77,56 @@ pub(super) fn format(evidence: &LogEvidence<'_>) -> Finding {
     {
         let is_known = !matches!(error, TraceError::UnknownFormat { .. } | TraceError::Utf16 { .. });
         let verdict = if is_known { FindingVerdict::Partly } else { FindingVerdict::No };
-        return Finding::new(Subject::Format, verdict, error.to_string(), "nothing of it can be counted on")
+        return Subject::Format
+            .with([])
+            .finding(verdict, error.to_string(), "nothing of it can be counted on")
             .cured_by(
                 "name the kind of log with --format or --preset, or where its requests lie with --request",
             );
     }
     let formats: Vec<_> = found.formats.iter().map(ToString::to_string).collect();
-    let numbers = [("formats", formats.len() as u64)];
+    let on = Subject::Format.with([("formats", formats.len() as u64)]);
     let read = evidence.topic.map(|topic| format!("{}: ", topic.read)).unwrap_or_default();
     match evidence.census.ledger.rows + found.passed_over.values().sum::<u64>() {
-        0 => Finding::new(
-            Subject::Format,
-            FindingVerdict::No,
-            format!("{read}no row, so nothing shows what it is"),
-            "there is nothing to estimate from",
-        )
-        .cured_by("check that the log is written where it is looked for")
-        .with(numbers),
-        _ => Finding::new(
-            Subject::Format,
-            FindingVerdict::Yes,
-            format!("{read}rows of {}", listed(&formats)),
-            "read as kvset replay reads it",
-        )
-        .with(numbers),
+        0 => on
+            .no(format!("{read}no row, so nothing shows what it is"), "there is nothing to estimate from")
+            .cured_by("check that the log is written where it is looked for"),
+        _ => on.yes(format!("{read}rows of {}", listed(&formats)), "read as kvset replay reads it"),
     }
 }
 
 /// What else rows say, and nobody reads.
 pub(super) fn fields(evidence: &LogEvidence<'_>) -> Finding {
     let fields = &evidence.census.findings.fields;
-    let numbers = [("looked_at", fields.rows), ("unread", fields.unread.len() as u64)];
+    let on = Subject::Fields.with([("looked_at", fields.rows), ("unread", fields.unread.len() as u64)]);
     let sentences = fields.sentences();
     if sentences.is_empty() {
         let text = format!("{} looked at", counted(fields.rows, "row was", "rows were"));
         let meaning = "no other field of theirs could matter by what it holds or is called";
-        return Finding::new(Subject::Fields, FindingVerdict::Yes, text, meaning).with(numbers);
+        return on.yes(text, meaning);
     }
     let meaning = match fields.doubt() {
         Some(_) => "prompts, requests or caches may be others than the engine's: no figure is of them",
         None => "the answer may be of other times, owners or counts than the engine's",
     };
-    Finding::new(Subject::Fields, FindingVerdict::Partly, sentences.join("; "), meaning)
+    on.partly(sentences.join("; "), meaning)
         .cured_by("write the field by the name that is read, or name where it lies, as it says")
-        .with(numbers)
 }
 
 /// Whether requests are logged once.
 pub(super) fn duplicates(evidence: &LogEvidence<'_>) -> Finding {
-    let (census, subject) = (evidence.census, Subject::Duplicates);
+    let census = evidence.census;
     let repeats = &census.repeats;
-    let numbers = [
+    let on = Subject::Duplicates.with([
         ("identical_rows", repeats.identical),
         ("repeated_ids", repeats.same_id),
         ("growing_outputs", repeats.growing),
         ("requests_with_id", repeats.with_id),
-    ];
+    ]);
     let has_times = census.findings.times.clock.is_some();
     if !has_times && repeats.with_id == 0 {
         let text = "rows have neither times nor request ids, so a copy looks like a request that came again";
-        return Finding::new(subject, FindingVerdict::No, text, "a request logged twice counts as a hit")
-            .cured_by("log a time, or request_id")
-            .with(numbers);
+        return on.no(text, "a request logged twice counts as a hit").cured_by("log a time, or request_id");
     }
     let identical = if has_times { repeats.identical } else { 0 };
     let growing = if has_times { repeats.growing } else { 0 };
@@ -171,14 +162,11 @@ pub(super) fn duplicates(evidence: &LogEvidence<'_>) -> Finding {
     if parts.is_empty() {
         let by = if repeats.with_id > 0 { "id, time and prompt" } else { "time and prompt" };
         let text = format!("no two of {} agree in {by}", counted(repeats.compared, "request", "requests"));
-        return Finding::new(subject, FindingVerdict::Yes, text, "each request counts once").with(numbers);
+        return on.yes(text, "each request counts once");
     }
-    Finding::new(
-        subject,
-        FindingVerdict::Partly,
+    on.partly(
         parts.join("; "),
         "a request that is logged again finds all of itself: hit rates are too high, and the cache looks too small",
     )
     .cured_by("log a request once, when it ends, and drop copies of retried or doubly collected records")
-    .with(numbers)
 }

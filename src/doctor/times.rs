@@ -14,63 +14,58 @@ const ONE_CLOCK: &str = "log moments on one clock, such as milliseconds since th
 
 /// Whether the log says when requests came.
 pub(super) fn stated(evidence: &LogEvidence<'_>) -> Finding {
-    let (times, subject) = (&evidence.census.findings.times, Subject::Times);
+    let times = &evidence.census.findings.times;
     let (Some(clock), Some((first, last))) = (times.clock, times.span) else {
-        return Finding::new(
-            subject,
-            FindingVerdict::No,
+        return Subject::Times.with([("span_ms", 0)]).no(
             "no row says when its request came",
             "capacities over the whole log are right if its order is; windows, retention, traffic and rates mean nothing",
         )
-        .cured_by("log when each request arrived: timestamp, in events event_time")
-        .with([("span_ms", 0)]);
+        .cured_by("log when each request arrived: timestamp, in events event_time");
     };
     let span = u64::try_from(last.ms().saturating_sub(first.ms())).unwrap_or(0);
     let forms: Vec<_> = times.forms.keys().map(ToString::to_string).collect();
     let written = if forms.is_empty() { String::new() } else { format!(", written as {}", listed(&forms)) };
     let from_to =
         format!("{} to {}, {}{written}", moment(first.ms()), moment(last.ms()), elapsed(span as i64));
-    let numbers =
-        [("span_ms", span), ("placed_sessions", times.placed_sessions), ("placed_files", times.placed_files)];
+    let on = Subject::Times.with([
+        ("span_ms", span),
+        ("placed_sessions", times.placed_sessions),
+        ("placed_files", times.placed_files),
+    ]);
     match clock {
-        TraceClock::Epoch => Finding::new(subject, FindingVerdict::Yes, from_to, "windows, retention and rates can be reported"),
-        TraceClock::Start => Finding::new(
-            subject,
-            FindingVerdict::Yes,
+        TraceClock::Epoch => on.yes(from_to, "windows, retention and rates can be reported"),
+        TraceClock::Start => on.yes(
             format!("{from_to}, from the start of the trace"),
             "windows, retention and rates can be reported, without dates",
         ),
-        TraceClock::Sessions => Finding::new(
-            subject,
-            FindingVerdict::Partly,
+        TraceClock::Sessions => on.partly(
             format!("times count from the start of each of {}", counted(times.placed_sessions, "session", "sessions")),
             "sessions are replayed one after another, so each finds the cache as nobody else would leave it: hits are too high",
         )
         .cured_by(ONE_CLOCK),
-        TraceClock::Mixed => Finding::new(
-            subject,
-            FindingVerdict::Partly,
+        TraceClock::Mixed => on.partly(
             format!("times of several clocks{written}: what does not compare was placed one after another"),
             "requests of two clocks never interleave, so each finds the cache as nobody else would leave it",
         )
         .cured_by(ONE_CLOCK),
     }
-    .with(numbers)
 }
 
 /// Whether requests that overlap can be known.
 pub(super) fn durations(evidence: &LogEvidence<'_>) -> Finding {
     let (all, arrivals) = (evidence.census.requests, &evidence.census.arrivals);
     let verdict = FindingVerdict::of_part(arrivals.with_duration, all);
-    let numbers =
-        [("requests", all), ("with", arrivals.with_duration), ("overlapping", arrivals.overlapping)];
+    let on = Subject::Durations.with([
+        ("requests", all),
+        ("with", arrivals.with_duration),
+        ("overlapping", arrivals.overlapping),
+    ]);
     let text = format!(
         "{} of {} say how long they took",
         integer(arrivals.with_duration),
         counted(all, "request", "requests")
     );
-    let finding =
-        |text: String, meaning| Finding::new(Subject::Durations, verdict, text, meaning).with(numbers);
+    let finding = |text: String, meaning| on.finding(verdict, text, meaning);
     let overlapping = format!("{text}; {} arrived while another ran", integer(arrivals.overlapping));
     match verdict {
         FindingVerdict::No => finding(
@@ -89,33 +84,22 @@ pub(super) fn durations(evidence: &LogEvidence<'_>) -> Finding {
 
 /// Whether rows stand in the order of arrival.
 pub(super) fn order(evidence: &LogEvidence<'_>) -> Finding {
-    let (times, subject) = (&evidence.census.findings.times, Subject::Order);
+    let times = &evidence.census.findings.times;
     let ms = |found: &Option<kvset_formats::trace::Backwards>| {
         found.as_ref().map_or(0, |found| u64::try_from(found.by.as_millis()).unwrap_or(u64::MAX))
     };
-    let numbers = [
+    let on = Subject::Order.with([
         ("backwards", times.backwards),
         ("farthest_ms", ms(&times.farthest)),
         ("unexplained_ms", ms(&times.unexplained)),
-    ];
+    ]);
     if times.clock.is_none() {
-        return Finding::new(
-            subject,
-            FindingVerdict::No,
-            "without times nothing shows the order of arrival",
-            "rows are taken in the order of the log",
-        )
-        .cured_by("log when each request arrived")
-        .with(numbers);
+        return on
+            .no("without times nothing shows the order of arrival", "rows are taken in the order of the log")
+            .cured_by("log when each request arrived");
     }
     let Some(farthest) = &times.farthest else {
-        return Finding::new(
-            subject,
-            FindingVerdict::Yes,
-            "rows stand in the order of arrival",
-            "taken as they stand",
-        )
-        .with(numbers);
+        return on.yes("rows stand in the order of arrival", "taken as they stand");
     };
     let text = format!(
         "{} behind ones that came later, by up to {}",
@@ -123,43 +107,32 @@ pub(super) fn order(evidence: &LogEvidence<'_>) -> Finding {
         length(farthest.by)
     );
     match &times.unexplained {
-        None => Finding::new(
-            subject,
-            FindingVerdict::Yes,
+        None => on.yes(
             match times.files_overlap {
                 true => format!("{text}, as where files are of one time, or named in another order than that of their times"),
                 false => format!("{text}, as in a log that is written when requests end"),
             },
             "a replay sorts them; the service does where estimate.hold_back is as long as requests take",
         ),
-        Some(found) => Finding::new(
-            subject,
-            FindingVerdict::Partly,
+        Some(found) => on.partly(
             format!("{text}; {}, line {} is {} back, which their durations do not explain", found.file, found.line, length(found.by)),
             "a replay sorts rows as far as its memory for that reaches; the service takes those as late that are further back than \
              estimate.hold_back",
         )
         .cured_by("look for several logs in one, hosts whose clocks differ, or a log that is newest first"),
     }
-    .with(numbers)
 }
 
 /// Whether the log goes on without long gaps.
 pub(super) fn gaps(evidence: &LogEvidence<'_>) -> Finding {
-    let (census, subject) = (evidence.census, Subject::Gaps);
+    let census = evidence.census;
     let times = &census.findings.times;
     let has_clock = matches!(times.clock, Some(TraceClock::Epoch | TraceClock::Start));
     let span = times.span.filter(|_| has_clock && census.requests > 1);
     let Some((first, last)) = span else {
         let text = "without times of one clock, or with one request, nothing shows a gap";
-        return Finding::new(
-            subject,
-            FindingVerdict::No,
-            text,
-            "requests that are missing would go unnoticed",
-        )
-        .cured_by(ONE_CLOCK)
-        .with([("longest_ms", 0), ("mean_ms", 0), ("conspicuous", 0)]);
+        let on = Subject::Gaps.with([("longest_ms", 0), ("mean_ms", 0), ("conspicuous", 0)]);
+        return on.no(text, "requests that are missing would go unnoticed").cured_by(ONE_CLOCK);
     };
     let span = u64::try_from(last.ms().saturating_sub(first.ms())).unwrap_or(0);
     let mean = span / (census.requests - 1);
@@ -167,21 +140,19 @@ pub(super) fn gaps(evidence: &LogEvidence<'_>) -> Finding {
         |(_, length_ms): &&(i64, u64)| *length_ms >= SHORTEST_GAP_MS.max(mean.saturating_mul(GAP_MEANS));
     let long: Vec<_> = census.arrivals.gaps.iter().filter(is_long).collect();
     let longest = census.arrivals.gaps.first().map_or(0, |(_, length_ms)| *length_ms);
-    let numbers = [("longest_ms", longest), ("mean_ms", mean), ("conspicuous", long.len() as u64)];
+    let on =
+        Subject::Gaps.with([("longest_ms", longest), ("mean_ms", mean), ("conspicuous", long.len() as u64)]);
     if long.is_empty() {
         let text = format!("the longest time without an arrival is {}", elapsed(longest as i64));
-        return Finding::new(subject, FindingVerdict::Yes, text, "nothing looks cut out").with(numbers);
+        return on.yes(text, "nothing looks cut out");
     }
     let told = |(from_ms, length_ms): &&(i64, u64)| {
         format!("{} after {}", elapsed(*length_ms as i64), moment(*from_ms))
     };
     let list: Vec<_> = long.iter().map(told).collect();
-    Finding::new(
-        subject,
-        FindingVerdict::Partly,
+    on.partly(
         format!("no arrival for {}; requests come every {} on average", listed(&list), elapsed(mean as i64)),
         "if nobody sent requests then, all is well; if rows were lost, what they would have evicted and found is missing",
     )
     .cured_by("check for these times that the log was collected: rotation, restarts of the collector, retention of the topic")
-    .with(numbers)
 }
