@@ -41,65 +41,38 @@ impl Ink {
         [Ink::First, Ink::Second, Ink::Third, Ink::Fourth, Ink::Fifth][index % 5]
     }
 
-    /// The name of the ink in class names and custom properties.
+    /// Its name in class names and custom properties, its colours in the light theme (and on paper) and in the dark one,
+    /// and its dashes in pixels of the finished plot; none for a solid line.
+    fn look(self) -> (&'static str, [&'static str; 2], &'static [u32]) {
+        match self {
+            Ink::Text => ("text", ["#1b1f24", "#e6e9ed"], &[]),
+            Ink::Muted => ("muted", ["#57606a", "#a3acb6"], &[]),
+            Ink::Grid => ("grid", ["#dfe3e8", "#2f353d"], &[]),
+            Ink::First => ("first", ["#0072b2", "#56b4e9"], &[]),
+            Ink::Second => ("second", ["#d55e00", "#ff8c42"], &[9, 4]),
+            Ink::Third => ("third", ["#009e73", "#2cc295"], &[2, 3]),
+            Ink::Fourth => ("fourth", ["#b5578f", "#dd9dc2"], &[10, 3, 2, 3]),
+            Ink::Fifth => ("fifth", ["#b27b00", "#f0e442"], &[5, 3]),
+            Ink::Sixth => ("sixth", ["#7b4fb5", "#c3a6f5"], &[12, 3, 2, 3, 2, 3]),
+            Ink::Reference => ("reference", ["#57606a", "#a3acb6"], &[4, 4]),
+        }
+    }
+
+    /// Its name in class names and custom properties.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Ink::Text => "text",
-            Ink::Muted => "muted",
-            Ink::Grid => "grid",
-            Ink::First => "first",
-            Ink::Second => "second",
-            Ink::Third => "third",
-            Ink::Fourth => "fourth",
-            Ink::Fifth => "fifth",
-            Ink::Sixth => "sixth",
-            Ink::Reference => "reference",
-        }
+        self.look().0
     }
 
-    /// Colour in the light theme, and on paper.
     fn light(self) -> &'static str {
-        match self {
-            Ink::Text => "#1b1f24",
-            Ink::Muted => "#57606a",
-            Ink::Grid => "#dfe3e8",
-            Ink::First => "#0072b2",
-            Ink::Second => "#d55e00",
-            Ink::Third => "#009e73",
-            Ink::Fourth => "#b5578f",
-            Ink::Fifth => "#b27b00",
-            Ink::Sixth => "#7b4fb5",
-            Ink::Reference => "#57606a",
-        }
+        self.look().1[0]
     }
 
-    /// Colour in the dark theme.
     fn dark(self) -> &'static str {
-        match self {
-            Ink::Text => "#e6e9ed",
-            Ink::Muted => "#a3acb6",
-            Ink::Grid => "#2f353d",
-            Ink::First => "#56b4e9",
-            Ink::Second => "#ff8c42",
-            Ink::Third => "#2cc295",
-            Ink::Fourth => "#dd9dc2",
-            Ink::Fifth => "#f0e442",
-            Ink::Sixth => "#c3a6f5",
-            Ink::Reference => "#a3acb6",
-        }
+        self.look().1[1]
     }
 
-    /// Dashes in pixels of the finished plot; empty for a solid line.
     fn dashes(self) -> &'static [u32] {
-        match self {
-            Ink::Second => &[9, 4],
-            Ink::Third => &[2, 3],
-            Ink::Fourth => &[10, 3, 2, 3],
-            Ink::Fifth => &[5, 3],
-            Ink::Sixth => &[12, 3, 2, 3, 2, 3],
-            Ink::Reference => &[4, 4],
-            _ => &[],
-        }
+        self.look().2
     }
 }
 
