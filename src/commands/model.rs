@@ -28,7 +28,7 @@ pub fn run(args: &ModelArgs) -> Result<(), Failure> {
     let checkpoint = Checkpoint::read(&args.config)?;
     let cost = checkpoint.cost(&args.cost_options())?;
     let weights = if args.accelerator_memory.is_some() { checkpoint.weights()? } else { None };
-    let deployment = args.deployment(weights).map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))?;
+    let deployment = args.deployment(weights).map_err(Failure::usage)?;
     let kv_memory = deployment.map(|deployment| deployment.left_for(&cost)).transpose();
     let result = CostAnswer { cost, kv_memory: kv_memory.map_err(|error| Failure::Usage(error.into()))? };
     let text = if args.json {

@@ -14,7 +14,7 @@ pub fn run(args: &PrefixesArgs) -> Result<(), Failure> {
     let in_bytes = args.capacities.as_ref().is_some_and(CapacitySpec::is_in_bytes);
     if in_bytes && args.kv_bytes_per_token.is_none() {
         let reason = "--capacities is a size in bytes: give --kv-bytes-per-token, or pages (5000p)";
-        return Err(Failure::Usage(anyhow::anyhow!(reason)));
+        return Err(Failure::usage(reason));
     }
     let options = args.replay_options();
     let mut bar = TerminalProgress::bytes(None);

@@ -190,7 +190,7 @@ impl Asked<'_> {
         let Some(conflict) = conflicts.iter().find(|conflict| (conflict.when)(self)) else { return Ok(()) };
         let engine = self.args.engines.first().map_or("", |engine| engine.name());
         let reason = format!("{}: {}", conflict.why, conflict.cure).replace("{engine}", engine);
-        Err(Failure::Usage(anyhow::anyhow!(reason)))
+        Err(Failure::usage(reason))
     }
 
     fn is_pointwise(&self) -> bool {

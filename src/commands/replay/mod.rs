@@ -45,7 +45,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     if !args.below.is_empty() && args.capacities.is_empty() {
         let reason =
             "--below is modelled under each of the --capacities: name what the engine's own cache holds";
-        return Err(Failure::Usage(anyhow::anyhow!(reason)));
+        return Err(Failure::usage(reason));
     }
     spare_inputs(args)?;
     let (model, options) = prepared(args)?;
@@ -71,7 +71,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     if args.plan.is_some() {
         let reason = "--plan splits one memory among the models of a trace, and this one has one pool: --provisioned compares \
                       that with a size";
-        return Err(Failure::Usage(anyhow::anyhow!(reason)));
+        return Err(Failure::usage(reason));
     }
     let Some(PoolReplay { replay: mut done, history, .. }) = pools.pop() else {
         return Err(anyhow::anyhow!("the replay gave no result").into());
@@ -109,7 +109,7 @@ fn spare_inputs(args: &ReplayArgs) -> Result<(), Failure> {
     for (option, path) in outputs.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?))) {
         if path.canonicalize().is_ok_and(|path| inputs.contains(&path)) {
             let path = path.display();
-            return Err(Failure::Usage(anyhow::anyhow!(
+            return Err(Failure::usage(format!(
                 "{option} {path} would write over what is read: name another file"
             )));
         }
@@ -157,7 +157,7 @@ fn several(
     }
     notes.iter().for_each(|line| bar.note(line));
     let split = args.plan.map(|bytes| pools::split(&pools, bytes, &args.pool_costs)).transpose();
-    let split = split.map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))?;
+    let split = split.map_err(Failure::usage)?;
     let replicas = split.as_ref().map(|split| replicas::of_split(split, &pools, options)).transpose()?;
     let replicas = replicas.unwrap_or_default();
     bar.finish("replayed");
@@ -237,7 +237,7 @@ impl ReplayArgs {
         let below = self.below.iter().filter_map(|below| below.tier.store()?.profile());
         let engines: Vec<_> = self.engines.iter().copied().chain(below).collect();
         let checked = self.options.check(&engines, &self.all_rules(model), self.offloads());
-        checked.map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
+        checked.map_err(Failure::usage)
     }
 }
 

@@ -84,7 +84,7 @@ impl FromModel {
             return Ok(());
         }
         let refuse = |reason: &str| {
-            Err(usage(&format!(
+            Err(Failure::usage(format!(
                 "{reason}: give --state-tokens, the tokens of one full group that take as much"
             )))
         };
@@ -110,7 +110,7 @@ impl FromModel {
             _ => model.bytes_per_token,
         };
         if args.engines.len() > 1 && models.iter().any(|model| of_block(model) != model.bytes_per_token) {
-            return Err(usage(
+            return Err(Failure::usage(
                 "blocks of vLLM's shared pool have another size than a page of the other engines: name vllm alone, or \
                  give --attention full",
             ));
@@ -160,13 +160,9 @@ impl FromModel {
                  --page-size {least} models both where the trace has tokens"
             )));
         }
-        Err(usage(&format!(
+        Err(Failure::usage(format!(
             "{fact}: read the trace at --page-size {least} where it has tokens, or give the groups with --attention to \
              model blocks of the trace's pages"
         )))
     }
-}
-
-fn usage(reason: &str) -> Failure {
-    Failure::Usage(anyhow::anyhow!(reason.to_owned()))
 }

@@ -4,7 +4,7 @@ use crate::cli::Failure;
 use crate::commands::replicas::replicas_table;
 use crate::present::document::Section;
 use crate::replay::{Extras, MemorySplit, PoolReplay, ReplayOptions, RequestLog};
-use crate::tune::{ReplicasResult, TuneError, replicas_of};
+use crate::tune::{ReplicasResult, replicas_of};
 use kvset_core::questions::enabled::Questions;
 use kvset_core::units::capacity::CapacitySpec;
 use serde::Serialize;
@@ -40,7 +40,7 @@ pub(super) fn of_split(
     }
     if options.traces.iter().any(|trace| trace.as_os_str() == "-") {
         let reason = "--plan with --router reads the trace again for each model, which standard input cannot be: name a file";
-        return Err(Failure::Usage(anyhow::anyhow!(reason)));
+        return Err(Failure::usage(reason));
     }
     let mut all = Vec::new();
     for (part, pool) in split.pools.iter().zip(pools).filter(|(part, _)| part.pages > 0) {
@@ -61,10 +61,7 @@ pub(super) fn of_split(
         let log = RequestLog::read(&own, &mut |_| {})?;
         for router in &routers {
             own.pool.questions = Questions { routers: vec![*router], ..Questions::default() };
-            let replicas = replicas_of(&log, &own).map_err(|error| match error {
-                TuneError::Replay(error) => Failure::from(error),
-                own => Failure::Usage(own.into()),
-            })?;
+            let replicas = replicas_of(&log, &own)?;
             let pool = part.pool.clone();
             all.push(PoolReplicas { pool, router: router.written(), page_bytes, replicas });
         }

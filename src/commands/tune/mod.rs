@@ -27,12 +27,18 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         bar.lock().unwrap_or_else(PoisonError::into_inner).advance_with(done, total);
     };
     let grown = grown(args, &options)?;
-    let result = tune(&log, &grown, &options, &progress).map_err(|error| match error {
-        TuneError::Replay(error) => Failure::from(error),
-        own => Failure::Usage(own.into()),
-    })?;
+    let result = tune(&log, &grown, &options, &progress)?;
     bar.into_inner().unwrap_or_else(PoisonError::into_inner).finish("tried");
     print(&if args.json { json(&result)? } else { printed::render(&result, &Terminal::of_stdout()) })
+}
+
+impl From<TuneError> for Failure {
+    fn from(error: TuneError) -> Self {
+        match error {
+            TuneError::Replay(error) => error.into(),
+            own => Self::Usage(own.into()),
+        }
+    }
 }
 
 /// Logs of the other traffic that is asked.
@@ -78,5 +84,5 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
         (args.tenants.is_some(), "--tenants is of a replay: leave it out"),
     ];
     let reason = refused.into_iter().find_map(|(is_given, reason)| is_given.then_some(reason));
-    reason.map_or(Ok(()), |reason| Err(Failure::Usage(anyhow::anyhow!(reason))))
+    reason.map_or(Ok(()), |reason| Err(Failure::usage(reason)))
 }
