@@ -17,8 +17,8 @@ use kvset_core::questions::enabled::Questions;
 use kvset_core::questions::retention::{MAX_TTLS, Ttl};
 use kvset_core::questions::reuse::ReuseSetting;
 use kvset_core::questions::routing::RouterSpec;
-use kvset_core::sizing::tiers::{TierConfig, TrendRules};
-use kvset_core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use kvset_core::sizing::tiers::TierConfig;
+use kvset_core::stack::{ChainCheck, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::ratio::Ratio;
 use kvset_core::units::window::WindowKind;
@@ -96,7 +96,8 @@ impl TraceArgs {
         }
     }
 
-    /// How a whole log of these is replayed for one engine, in one window, with nothing alongside the curve.
+    /// How a whole log of these is replayed for one engine, in one window, with nothing alongside the curve. Everything
+    /// that windows need and a trace cannot give is neutral: no lateness, no history, "last" and "all" at the end.
     pub fn replay_options(&self, engine: Profile) -> ReplayOptions {
         ReplayOptions {
             traces: self.traces.clone(),
@@ -359,41 +360,29 @@ impl ReplayArgs {
     }
 
     /// The pool to replay into, for the first engine, at the first of these bytes per token and, as further ones, at
-    /// the others. Everything the windows need but the trace cannot give is neutral: no lateness, no history requested,
-    /// "last" and "all" published at the end.
+    /// the others.
     pub fn pool_config(&self, costs: &[f64], rules: EngineRules) -> PoolConfig {
+        let first = self.engines.first().copied().unwrap_or_default();
+        let of_log = self.trace.replay_options(first).pool;
         PoolConfig {
             cache: CacheConfig {
-                profile: self.engines.first().copied().unwrap_or_default(),
                 rules,
                 outputs: self.outputs,
-                page_size: self.trace.page_size,
                 kv_bytes_per_token: costs.first().copied(),
                 include_partial_page: self.include_partial_page,
                 target_ratios: self.target_ratios.clone(),
                 coverages: self.coverage.clone(),
                 capacities: self.capacities.clone(),
                 max_tracked_pages: PageCount(self.max_tracked_pages),
-                max_pages_per_request: MAX_REQUEST_PAGES as u32,
                 sample_rate: self.sample_rate,
                 chain_check: self.verify_chain,
-                chain_policy: ChainPolicy::Report,
-                second_copies: false,
-                ends_as_logged: false,
+                ..of_log.cache
             },
             windows: self.windows.clone(),
-            act_on: None,
             min_requests: self.min_requests,
-            grace_ms: 0,
-            allowed_lateness_ms: 0,
-            max_lateness_ms: 0,
-            hold_back_ms: 0,
-            publish_every_ms: 0,
-            min_history_ms: 0,
             tiers: self.tiers.clone(),
-            trend: TrendRules::default(),
             further_costs: costs.iter().skip(1).copied().collect(),
-            questions: Questions::default(),
+            ..of_log
         }
     }
 }

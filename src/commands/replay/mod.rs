@@ -125,16 +125,16 @@ pub(super) fn prepared(args: &ReplayArgs) -> Result<(FromModel, ReplayOptions), 
     let model = FromModel::of(args)?;
     args.check_engine_options(&model)?;
     let pool = args.pool_config(&model.costs, args.own_rules(&model));
+    let first = args.engines.first().copied().unwrap_or_default();
     let options = ReplayOptions {
-        traces: args.trace.traces.clone(),
         read: args.read_options(),
         pool: PoolConfig { questions: args.questions().map_err(Failure::Usage)?, ..pool },
         warm_up: args.warm_up,
         pool_name: args.pool.clone(),
-        skip_bad_rows: args.trace.skip_bad_rows,
         extras: Extras { layers: model.layers, ..args.extras() },
         provisioned: args.provisioned.clone(),
         threads: args.threads.map_or_else(crate::replay::cores, usize::from),
+        ..args.trace.replay_options(first)
     };
     Asked { args, model: &model, options: &options }.check()?;
     Ok((model, options))
