@@ -52,7 +52,7 @@ pub struct PageView {
     pub shown: Option<(WindowKind, PoolReport<'static>)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct BoardState {
     most_pools: usize,
     pools: BTreeMap<String, ShownBoard>,
@@ -136,21 +136,7 @@ impl Board {
     /// Shows at most this many pools (`http.max_pool_labels`), first come first served.
     /// Each is compared with what it holds today.
     pub fn new(max_pools: u32, provisioned: Provisioned) -> Self {
-        let inner = BoardState {
-            most_pools: max_pools as usize,
-            pools: BTreeMap::new(),
-            partitions: BTreeMap::new(),
-            staged: BTreeMap::new(),
-            version: 0,
-            refused: BTreeMap::new(),
-            refused_pools: BTreeMap::new(),
-            held: BTreeMap::new(),
-            split: BTreeMap::new(),
-            condition: Condition::default(),
-            commits_fail: false,
-            committing_since: None,
-            registry_away: false,
-        };
+        let inner = BoardState { most_pools: max_pools as usize, ..BoardState::default() };
         let born = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros());
         Self { born, provisioned, inner: Mutex::new(inner) }
     }

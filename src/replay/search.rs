@@ -125,23 +125,11 @@ impl SatisfiedRequests {
         satisfied.get(target).is_some_and(|satisfied| *satisfied >= coverage.ceil_of(self.requests))
     }
 
-    /// The smallest capacity that is enough, and the one below it.
-    fn bracket(&self, target: usize, coverage: Ratio) -> (Option<u64>, Option<u64>) {
-        let mut below = None;
-        for (capacity, satisfied) in &self.satisfied {
-            if self.enough(satisfied, target, coverage) {
-                return (Some(*capacity), below);
-            }
-            below = Some(*capacity);
-        }
-        (None, below)
-    }
-
     /// The capacities to try next; none where every bracket is narrow or cannot be narrowed.
     fn next(&self, targets: usize, coverages: &[Ratio], bound: u64) -> Vec<u64> {
         let all = (0..targets).flat_map(|target| coverages.iter().map(move |coverage| (target, *coverage)));
         let mut open: Vec<(u64, u64)> = all
-            .filter_map(|(target, coverage)| match self.bracket(target, coverage) {
+            .filter_map(|(target, coverage)| match self.bracket_from(0, target, coverage) {
                 (Some(enough), Some(below)) => Some((below, enough)),
                 (Some(_), None) => None,
                 (None, below) => Some((below?, below?.max(1).saturating_mul(64).min(bound))),
@@ -173,7 +161,7 @@ impl SatisfiedRequests {
         coverage: Ratio,
         page: Option<PageBytes>,
     ) -> SearchedCapacity {
-        let (pages, below) = self.bracket(target, coverage);
+        let (pages, below) = self.bracket_from(0, target, coverage);
         let larger = self.satisfied.range(pages.unwrap_or(u64::MAX)..).rev();
         let failing = larger.filter(|(_, satisfied)| !self.enough(satisfied, target, coverage));
         SearchedCapacity {

@@ -7,7 +7,7 @@ const OTHER: &str = "other";
 
 /// Hands out pool labels, first come first served, up to a bound, so that a log with millions of pools
 /// cannot drown the metrics.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PoolLabels {
     known: HashSet<Box<str>>,
     most: usize,

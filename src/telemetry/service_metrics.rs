@@ -37,7 +37,7 @@ pub struct ServiceMetrics {
     inner: Mutex<MetricsState>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct MetricsState {
     labels: PoolLabels,
     tenants: TenantLabels,
@@ -63,7 +63,7 @@ struct MetricsState {
     /// Partitions in all, as the group decided last.
     assigned: usize,
     /// When gauges were set again.
-    again: Instant,
+    again: Option<Instant>,
 }
 
 /// What was refused of a pool.
@@ -115,23 +115,8 @@ impl SnapshotLag {
 impl ServiceMetrics {
     /// Metrics for at most this many pools, alongside what these hold today; health as the events tell it.
     pub fn new(health: Arc<Health>, max_pool_labels: u32, provisioned: Provisioned) -> Self {
-        let labels = PoolLabels::new(max_pool_labels);
-        let inner = MetricsState {
-            labels,
-            tenants: TenantLabels::default(),
-            provisioned,
-            restoring: BTreeMap::new(),
-            snapshots: BTreeMap::new(),
-            violations: BTreeMap::new(),
-            shown: BTreeMap::new(),
-            active: BTreeMap::new(),
-            refused: BTreeMap::new(),
-            standing: BTreeMap::new(),
-            held: BTreeSet::new(),
-            times: BTreeMap::new(),
-            assigned: 0,
-            again: Instant::now(),
-        };
+        let (labels, again) = (PoolLabels::new(max_pool_labels), Some(Instant::now()));
+        let inner = MetricsState { labels, provisioned, again, ..MetricsState::default() };
         Self { health, keeps_state: true, inner: Mutex::new(inner) }
     }
 
@@ -323,10 +308,10 @@ impl MetricsState {
 
     /// Sets the gauges again that hold for longer than the recorder keeps them.
     fn show_again(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.again) < AGAIN_EVERY {
+        if self.again.is_some_and(|last| now.saturating_duration_since(last) < AGAIN_EVERY) {
             return;
         }
-        self.again = now;
+        self.again = Some(now);
         self.standing.values().for_each(GaugeSet::again);
         metric::ASSIGNED_PARTITIONS.gauge(&[]).set(self.assigned as f64);
         // What is known of a pool that has died is no state of anything: its gauges end as the recorder forgets them.

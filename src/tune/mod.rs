@@ -284,33 +284,23 @@ fn tried(base: &Setup, found: &Hits, log: &RequestLog, changes: &[&Change]) -> C
     });
     let names: Vec<&str> = changes.iter().map(|change| change.name.as_str()).collect();
     let (change, costs_memory) = (names.join(" and "), changes.iter().any(|change| change.costs_memory));
-    match hits {
-        Ok((exactness, hits)) => ChangeResult {
-            change,
-            hit_pages: Some(hits.pages),
-            hit_pages_at_most: hits.at_most,
-            hit_tokens: Some(hits.tokens),
-            points: Some(
-                (hits.tokens as f64 - found.tokens as f64) / found.prompt_tokens.max(1) as f64 * 100.0,
-            ),
-            exactness,
-            costs_memory,
-            impossible: None,
-            cost: hits.worth.map(Cost::of),
-            at_traffic: Vec::new(),
-        },
-        Err(why) => ChangeResult {
-            change,
-            hit_pages: None,
-            hit_pages_at_most: None,
-            hit_tokens: None,
-            points: None,
-            exactness: base.exactness(),
-            costs_memory,
-            impossible: Some(why),
-            cost: None,
-            at_traffic: Vec::new(),
-        },
+    let (exactness, hits, impossible) = match hits {
+        Ok((exactness, hits)) => (exactness, Some(hits), None),
+        Err(why) => (base.exactness(), None, Some(why)),
+    };
+    let gained = |tokens: u64| tokens as f64 - found.tokens as f64;
+    let tokens = hits.as_ref().map(|hits| hits.tokens);
+    ChangeResult {
+        change,
+        hit_pages: hits.as_ref().map(|hits| hits.pages),
+        hit_pages_at_most: hits.as_ref().and_then(|hits| hits.at_most),
+        hit_tokens: tokens,
+        points: tokens.map(|tokens| gained(tokens) / found.prompt_tokens.max(1) as f64 * 100.0),
+        exactness,
+        costs_memory,
+        impossible,
+        cost: hits.and_then(|hits| hits.worth).map(Cost::of),
+        at_traffic: Vec::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use kvset_core::units::ratio::Ratio;
 use serde::Serialize;
 
 /// One capacity of the curve: the estimate's, always with a label.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CapacityResult<'a> {
     /// Its label is as it was written, or its pages. Numbers beyond the tracked bound are `null`.
     #[serde(flatten)]
@@ -94,21 +94,9 @@ pub struct CoverageResult<'a> {
 impl From<&CapacityPoint> for CapacityResult<'_> {
     fn from(point: &CapacityPoint) -> Self {
         let label = point.label.clone().unwrap_or_else(|| format!("{}p", point.pages));
-        Self {
-            point: CapacityPoint {
-                label: Some(label),
-                // Written once, where they are requested.
-                optimal_page_hits: None,
-                eviction_age_ms: None,
-                ..point.clone()
-            },
-            turned_away_requests: None,
-            at_most: None,
-            below: &[],
-            optimal_page_hits: None,
-            eviction_age_ms: None,
-            in_flight: None,
-        }
+        // What is requested besides is written once, where it is.
+        let besides = CapacityPoint { optimal_page_hits: None, eviction_age_ms: None, ..point.clone() };
+        Self { point: CapacityPoint { label: Some(label), ..besides }, ..Self::default() }
     }
 }
 

@@ -50,7 +50,7 @@ pub struct ReportInput<'a> {
 }
 
 /// The facts about one pool over all counted requests: an estimate, and what is known besides.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct PoolReport<'a> {
     /// The figures; of nothing where no request counts.
     pub estimate: Cow<'a, Estimate>,
@@ -235,25 +235,17 @@ impl<'a> PoolReport<'a> {
     pub fn of(estimate: Cow<'a, Estimate>) -> Self {
         Self {
             name: Some(estimate.pool.clone()),
-            engine_options: Vec::new(),
             pointwise: estimate.is_pointwise(),
-            distribution: ShownDistribution::default(),
-            provisioned: None,
-            at_provisioned: None,
             replicas: Replicas::of(&estimate),
-            history: PoolEstimates::default(),
-            windows: Vec::new(),
-            bound_pages: None,
             caveats: Caveats {
                 late_records: estimate.late_records,
                 chain_violations: estimate.chain_violations,
                 rejected_records: estimate.rejected_records,
                 ..Caveats::default()
             },
-            with_answers: None,
-            traffic: Vec::new(),
             questions: QuestionSections::of(&estimate, |_, _| None),
             estimate,
+            ..Self::default()
         }
     }
 
