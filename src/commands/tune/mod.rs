@@ -24,7 +24,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     bar.finish("read");
     let bar = Mutex::new(TerminalProgress::replays());
     let progress = |done: u64, total: u64| {
-        bar.lock().unwrap_or_else(PoisonError::into_inner).advance_with(done, total);
+        bar.lock().unwrap_or_else(PoisonError::into_inner).advance_of(done, Some(total));
     };
     let grown = grown(args, &options)?;
     let result = tune(&log, &grown, &options, &progress)?;

@@ -31,6 +31,8 @@ const OFFSETS: [&str; 2] = [
 #[derive(Debug)]
 pub struct TerminalProgress {
     bar: ProgressBar,
+    /// How the bar looks once a total is known.
+    with_total: &'static str,
 }
 
 impl TerminalProgress {
@@ -58,18 +60,7 @@ impl TerminalProgress {
         Self::new(None, REPLAYS)
     }
 
-    /// How many are done, of so many.
-    pub fn advance_with(&mut self, done: u64, total: u64) {
-        if self.bar.length() != Some(total)
-            && let Ok(style) = ProgressStyle::with_template(REPLAYS[0])
-        {
-            self.bar.set_length(total);
-            self.bar.set_style(style);
-        }
-        self.bar.set_position(done);
-    }
-
-    fn new(total: Option<u64>, [with_total, without]: [&str; 2]) -> Self {
+    fn new(total: Option<u64>, [with_total, without]: [&'static str; 2]) -> Self {
         let bar = if std::io::stderr().is_terminal() {
             ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr())
         } else {
@@ -79,7 +70,7 @@ impl TerminalProgress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Self { bar }
+        Self { bar, with_total }
     }
 
     /// How far the work is.
@@ -89,8 +80,8 @@ impl TerminalProgress {
 
     /// How far the work is, of a total that is only now known.
     pub fn advance_of(&mut self, position: u64, total: Option<u64>) {
-        if let (Some(total), None) = (total, self.bar.length())
-            && let Ok(style) = ProgressStyle::with_template(BYTES[0])
+        if let Some(total) = total.filter(|total| self.bar.length() != Some(*total))
+            && let Ok(style) = ProgressStyle::with_template(self.with_total)
         {
             self.bar.set_length(total);
             self.bar.set_style(style);
