@@ -40,7 +40,7 @@ impl Failure {
     }
 }
 
-/// The same for who reads every line of standard error as JSON, as a line of the log; there at any level.
+/// An error as a line of the log, for who reads every line of standard error as JSON; there at any level.
 fn as_line_of_the_log(text: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let line = serde_json::json!({

@@ -29,7 +29,7 @@ impl Serving {
         Self::over(settings, None)
     }
 
-    /// The same of `kvset run`, with the page and the API, which show what the board is reported.
+    /// Begins so for `kvset run`, with the page and the API, which show what the board is reported.
     pub(super) fn with_page(settings: Settings) -> Result<(Self, Arc<Board>), Failure> {
         set_configured(settings.kafka.group.clone(), settings.fingerprint_hex());
         let board = Arc::new(Board::new(settings.http.max_pool_labels, settings.provisioned()));

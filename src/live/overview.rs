@@ -62,7 +62,7 @@ pub struct PartitionState {
     pub waiting_records: u64,
     /// Event time up to which windows are closed: the lower median of the pools active last.
     pub watermark_ms: Option<i64>,
-    /// The same at which the next window closes; absent while none is open.
+    /// Event time at which the next window closes; absent while none is open.
     pub next_close_ms: Option<i64>,
     /// Everything before this offset was published before; while it is not reached, the state is catching up.
     pub publish_from: i64,

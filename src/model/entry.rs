@@ -82,7 +82,7 @@ impl LayerEntry {
         Ok(Self { part: "indexer keys", heads: None, leading: Vec::new(), trailing, copies: copies(options) })
     }
 
-    /// The same, one for every so many tokens.
+    /// One such entry for every so many tokens.
     pub(super) fn one_of(mut self, tokens: u64) -> Self {
         if tokens > 1 {
             self.trailing.push(ratio(format!("1/{tokens}"), 1, tokens));

@@ -66,12 +66,12 @@ impl<'a> ConfigFields<'a> {
         Self { map, root, path, defaults: &[], names: &[], form: &[], taken: RefCell::default() }
     }
 
-    /// The same level with a family's names and a class's defaults.
+    /// This level with a family's names and a class's defaults.
     pub(super) fn of_family(self, family: Family, defaults: Defaults) -> Self {
         Self { defaults, names: family.names, ..self }
     }
 
-    /// The same level in a form that has other names for usual fields.
+    /// This level in a form that has other names for usual fields.
     pub(super) fn of_form(self, form: FieldNames) -> Self {
         Self { form, ..self }
     }

@@ -10,7 +10,7 @@ pub struct CostLine {
     pub what: String,
     /// The formula in the config's field names.
     pub formula: String,
-    /// The same with the numbers put in.
+    /// The formula with the numbers put in.
     pub numbers: String,
     /// What it comes to, in bytes.
     pub bytes: u64,

@@ -85,7 +85,7 @@ pub struct CalculationStep {
     pub what: String,
     /// The formula.
     pub formula: String,
-    /// The same with the numbers put in.
+    /// The formula with the numbers put in.
     pub numbers: String,
     /// What it comes to, in bytes or tokens.
     pub result: u64,

@@ -27,7 +27,7 @@ pub struct ModelCost {
     /// Ranks that hold a copy of each token: those that a latent is copied to, or that share a KV head.
     #[serde(default = "one")]
     pub copies: u64,
-    /// The same if windowed layers, too, keep every token: an engine without a hybrid allocator.
+    /// Bytes of each if windowed layers, too, keep every token: an engine without a hybrid allocator.
     pub bytes_per_token_all_layers: u64,
     /// The calculation of `bytes_per_token`; the lines add up.
     pub lines: Vec<CostLine>,

@@ -16,7 +16,7 @@ use kvset_core::engines::hybrid::{Attention, DraftLayers, GroupKind, MAX_GROUPS}
 /// Blocks hold a multiple of so many tokens where a state makes them larger.
 const BLOCK_STEP: u64 = 16;
 
-/// The same alongside latents.
+/// The multiple where layers with attention cache latents.
 const LATENT_BLOCK_STEP: u64 = 128;
 
 /// Derives the pool of a model whose other costs are reported already.

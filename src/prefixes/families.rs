@@ -40,7 +40,7 @@ pub struct PrefixFamily {
     pub pages_behind: Option<u64>,
     /// Page hits of the whole log as it is.
     pub hit_pages: Option<u64>,
-    /// The same if what differs stood at the end of each prompt, or a list had one order.
+    /// Pages that would hit if what differs stood at the end of each prompt, or a list had one order.
     pub hit_pages_if_mended: Option<u64>,
     /// What two of the requests have there; only where it is to be shown.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -147,7 +147,7 @@ pub(crate) fn capacity_between(pages: u64, ends: Option<(u64, u64)>, page_bytes:
     }
 }
 
-/// The same to the page and the byte: `7,956 pages, 31,296,282,624 bytes`.
+/// A size to the page and the byte: `7,956 pages, 31,296,282,624 bytes`.
 pub(crate) fn exact(pages: u64, page_bytes: Option<u64>) -> String {
     let pages_text = counted(pages, "page", "pages");
     match page_bytes {
@@ -191,7 +191,7 @@ pub(crate) fn in_parentheses_by_tokens(by_pages: f64, by_tokens: Option<f64>) ->
     by_tokens.map_or_else(String::new, |by_tokens| format!(" ({by_tokens} by tokens)"))
 }
 
-/// The same without parentheses, as a note on a rate by pages: `; 39.81 % by tokens`.
+/// What follows a note's rate by pages: `; 39.81 % by tokens`; nothing where the two are the same.
 pub(crate) fn and_by_tokens(by_pages: f64, by_tokens: Option<f64>) -> String {
     let by_tokens = by_tokens.map(rate).filter(|by_tokens| *by_tokens != rate(by_pages));
     by_tokens.map_or_else(String::new, |by_tokens| format!("; {by_tokens} by tokens"))

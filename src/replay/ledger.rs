@@ -16,7 +16,7 @@ pub struct EngineLedger {
     /// Rows that were passed over, and the first of them.
     pub rejected: u64,
     pub bad_rows: Vec<BadRow>,
-    /// The same rows by the reason, whose numbers are left out; of reasons beyond [`MOST_REASONS`] in one, last.
+    /// Those rows by the reason, whose numbers are left out; of reasons beyond [`MOST_REASONS`] in one, last.
     pub reasons: BTreeMap<String, u64>,
 }
 

@@ -29,7 +29,7 @@ pub struct PoolPart {
     pub pool: String,
     /// Its part, in its own pages.
     pub pages: u64,
-    /// The same in bytes.
+    /// Its part in bytes.
     pub bytes: u64,
     /// Share of its requests that the part is enough for.
     pub coverage: f64,

@@ -298,7 +298,7 @@ pub struct Replay {
     pub provisioned: Option<CapacitySpec>,
     /// The curve at that capacity; absent where each capacity is modelled on its own.
     pub at_provisioned: Option<CapacityPoint>,
-    /// The same at each further cost per token.
+    /// The estimate at each further cost per token.
     pub at_further_costs: Vec<(f64, Estimate)>,
     /// The windows that were requested, in the order in which they closed.
     pub windows: Vec<Estimate>,
@@ -321,7 +321,7 @@ pub struct Replay {
     pub optimal: Option<OptimalCapacity>,
     /// What the cache is worth, where it is known how fast prompts are computed.
     pub worth: Option<WorthResult>,
-    /// The same of replicas behind routers, in the order of these.
+    /// What replicas behind routers are worth, in the order of these.
     pub routed_worth: Vec<RoutedWorth>,
     /// What other traffic would need, where that was asked.
     pub traffic: Vec<GrownTraffic>,
@@ -341,7 +341,7 @@ impl Replay {
         self.whole.as_ref().unwrap_or_else(|| Estimate::of_nothing())
     }
 
-    /// The same with curves that end at the first capacity that reaches this one.
+    /// This replay with curves that end at the first capacity that reaches this one.
     pub fn up_to(&self, footprint: PageCount) -> Self {
         let points = &self.estimate().capacities;
         let last = points.iter().position(|point| point.pages >= footprint.0);

@@ -65,7 +65,7 @@ pub(super) struct ReplayRun {
     /// What the cache is worth, where it is known how fast prompts are computed.
     worth: Option<CacheWorth>,
     prices: Prices,
-    /// The same of the replicas behind each router.
+    /// What the replicas behind each router are worth.
     routed: Vec<RoutedTally>,
     ceilings: Option<Ceilings>,
     /// The tiers below the engine's own cache.

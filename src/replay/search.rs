@@ -43,7 +43,7 @@ pub struct SearchedCapacity {
     pub coverage: Ratio,
     /// The smallest of the capacities tried that is enough; absent where none is, up to the tracked bound.
     pub pages: Option<u64>,
-    /// The same in bytes, where a cost per token is known.
+    /// That capacity in bytes, where a cost per token is known.
     pub bytes: Option<u64>,
     /// The next smaller one that was tried, which is not enough.
     pub too_small_pages: Option<u64>,

@@ -100,7 +100,7 @@ pub struct RoutedWorth {
     pub worth: WorthEstimate,
 }
 
-/// The same while a log is replayed.
+/// What replicas are worth, while a log is replayed.
 #[derive(Debug)]
 pub(super) struct RoutedTally {
     spec: RouterSpec,

@@ -120,12 +120,12 @@ impl ServiceMetrics {
         Self { health, keeps_state: true, inner: Mutex::new(inner) }
     }
 
-    /// The same for a stage that makes no snapshots.
+    /// Metrics of a stage that makes no snapshots.
     pub fn stateless(health: Arc<Health>, max_pool_labels: u32) -> Self {
         Self { keeps_state: false, ..Self::new(health, max_pool_labels, Provisioned::default()) }
     }
 
-    /// The same for a service that keeps nothing: there are no snapshots to become old.
+    /// Of a service that keeps nothing: there are no snapshots to become old.
     pub fn without_snapshots(self) -> Self {
         Self { keeps_state: false, ..self }
     }

@@ -29,7 +29,7 @@ const PAIRED: usize = 6;
 pub enum Exactness {
     /// Equal to the engine's own, at any capacity.
     Exact,
-    /// The same, by the engine's rules at this one capacity.
+    /// Equal to the engine's own at this one capacity, by its rules.
     Pointwise,
     /// The model is known to differ from the engine.
     Approximate,
@@ -40,7 +40,7 @@ pub enum Exactness {
 pub struct Cost {
     /// Prefill of the whole log.
     pub accelerator_hours: f64,
-    /// The same a day; absent where the log spans no time.
+    /// Prefill a day; absent where the log spans no time.
     pub accelerator_hours_a_day: Option<f64>,
     /// What that costs a day, where the price is known.
     pub money_a_day: Option<f64>,
@@ -64,7 +64,7 @@ pub struct Base {
     pub page_size: u32,
     /// What the cache holds, of all replicas together.
     pub capacity_pages: u64,
-    /// The same in bytes, where a cost per token is known.
+    /// What it holds in bytes, where a cost per token is known.
     pub capacity_bytes: Option<u64>,
     /// Requests that count.
     pub requests: u64,
@@ -206,7 +206,7 @@ pub fn replicas_of(log: &RequestLog, options: &ReplayOptions) -> Result<Vec<Repl
     replicas(&Setup::present(log, options)?, log)
 }
 
-/// The same of the present configuration.
+/// What replicas of the present configuration find, one fewer and one more among them.
 fn replicas(base: &Setup, log: &RequestLog) -> Result<Vec<ReplicasResult>, TuneError> {
     let router = base.options.pool.questions.routers.first().filter(|router| router.replicas > 0);
     let Some(present) = router.map(|router| router.replicas) else { return Ok(Vec::new()) };

@@ -165,7 +165,7 @@ impl Setup {
         worth?.capacities.first().copied()
     }
 
-    /// The same replicas, `count` of them, each as large as it is; none where that is no number of replicas that the
+    /// So many such replicas, `count` of them, each as large as it is; none where that is no number of replicas that the
     /// router can have.
     pub fn with_replicas(&self, count: usize) -> Option<Self> {
         let present = self.options.pool.questions.routers.first()?;

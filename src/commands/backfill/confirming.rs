@@ -157,7 +157,7 @@ impl Confirmed {
         (!self.pools.is_empty()).then_some(table)
     }
 
-    /// The same for the list of what a report is of.
+    /// The pools for the list of what a report is of.
     pub(super) fn facts(&self) -> Vec<(String, String)> {
         let of = |pool: &ConfirmedPool| {
             let sizes = pool.recommended.iter().map(|entry| {

@@ -20,7 +20,7 @@ const MAX_CODES: usize = 64;
 pub struct LetterCounts {
     /// Letters shown.
     pub letters: u64,
-    /// The same by code.
+    /// Letters by code.
     pub by_code: BTreeMap<String, u64>,
     /// Records that are no dead letters.
     pub others: u64,

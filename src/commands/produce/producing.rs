@@ -291,7 +291,7 @@ enum Present {
     LoggedRequest,
     /// Event time then goes at the clock's pace, unless it began in the future.
     Kept,
-    /// The same, and that was said.
+    /// Event time goes at the clock's pace, and that was said.
     Said,
 }
 

@@ -14,7 +14,7 @@ pub struct OrderResult {
     pub reordered_requests: u64,
     /// By how much at most, in milliseconds.
     pub backwards_ms: u64,
-    /// The same of those that a log that is written when requests end does not explain.
+    /// By how much those stand behind that a log which is written when requests end does not explain.
     pub unexplained_ms: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct TimesResult {
     /// The first and the last arrival, in milliseconds.
     pub first_ms: i64,
     pub last_ms: i64,
-    /// The same as dates in UTC, where times count from the epoch.
+    /// Both as dates in UTC, where times count from the epoch.
     pub first: Option<String>,
     pub last: Option<String>,
     /// From the first to the last.

@@ -40,7 +40,7 @@ pub struct DraftHeadResult {
 pub struct DraftHeadLoss {
     /// Page hits lost with unlimited capacity.
     pub lost_page_hits: u64,
-    /// The same in points of the hit rate by pages.
+    /// The loss in points of the hit rate by pages.
     pub points: f64,
     /// The hit rate with unlimited capacity with the head.
     pub hit_rate: f64,

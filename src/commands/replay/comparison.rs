@@ -57,7 +57,7 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromMod
     })
 }
 
-/// The same with curves that end where no engine evicts any more.
+/// The replays with curves that end where no engine evicts any more.
 fn cut_grid(done: &[Replay]) -> Vec<Replay> {
     let footprint = done.iter().map(|replay| replay.distinct_pages).max().unwrap_or_default();
     done.iter().map(|replay| replay.up_to(footprint)).collect()

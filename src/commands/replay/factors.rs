@@ -30,7 +30,7 @@ pub struct FactorResult<'a> {
     pub theoretical: Option<TheoreticalHits>,
     /// Hits at the capacities of the log's own curve.
     pub capacities: Vec<CapacityResult<'a>>,
-    /// The same at the provisioned capacity.
+    /// Hits at the provisioned capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_provisioned: Option<CapacityResult<'a>>,
     /// One entry per target ratio.

@@ -92,7 +92,7 @@ pub struct ReplayResult<'a> {
     /// What the cache is worth, where it is known how fast prompts are computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worth: Option<&'a WorthResult>,
-    /// The same of the replicas behind each router.
+    /// What the replicas behind each router are worth.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub routed_worth: &'a [RoutedWorth],
     /// The windows requested, in the order in which they closed.

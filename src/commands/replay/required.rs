@@ -39,7 +39,7 @@ pub struct CapacityResult<'a> {
 pub struct AtMostResult {
     /// Page hits.
     pub page_hits: u64,
-    /// The same: what is behind a page that is not there is not found.
+    /// Prefix hits, which are as many: what is behind a page that is not there is not found.
     pub prefix_hits: u64,
     /// Their share of the page accesses.
     pub page_hit_rate: f64,

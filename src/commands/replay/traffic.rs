@@ -13,7 +13,7 @@ pub struct TrafficOutput<'a> {
     /// As in an estimate.
     #[serde(flatten)]
     pub found: &'a TrafficEstimate,
-    /// The same in words.
+    /// What passes, in words.
     pub in_words: Vec<String>,
 }
 

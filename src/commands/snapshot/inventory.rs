@@ -37,7 +37,7 @@ pub struct Description {
 pub enum InventoryDepth {
     /// Every byte matches its checksum.
     Checksums,
-    /// The same, and the bytes are a state.
+    /// Every byte matches its checksum, and the bytes are a state.
     State,
 }
 
@@ -144,7 +144,7 @@ pub fn list(store: &dyn SnapshotStore, only: Option<&PartitionId>) -> Result<Inv
     Ok(Inventory { snapshots })
 }
 
-/// The same with every byte read, and bodies looked into.
+/// The generations with every byte read, and bodies looked into.
 ///
 /// # Errors
 /// [`StoreError`] when the store cannot be listed; what is wrong with a generation stands in it.

@@ -5,14 +5,14 @@
 pub(crate) enum LayerCache {
     /// Keys and values of each KV head (MHA, GQA, MQA).
     Grouped,
-    /// The same, and in sparse layers one index key (`sparse_attention_config`).
+    /// Keys and values of KV heads, and in sparse layers one index key (`sparse_attention_config`).
     IndexedGroups,
     /// One compressed latent a token (MLA); keys and values of heads where `kv_lora_rank` is null.
     Latent,
     /// A latent, and the index keys of the layers that own an indexer. A cache in FP8 is packed, as FlashMLA reads it
     /// on SM90 (vLLM's and SGLang's choice for DeepSeek-V3.2 there).
     SparseLatent,
-    /// The same with a cache in plain FP8, as FlashInfer reads it on SM100, where vLLM makes it the default of GLM-5.
+    /// A sparse latent whose cache in FP8 is plain, as FlashInfer reads it on SM100, vLLM's default of GLM-5 there.
     PlainSparseLatent,
     /// A latent for every so many tokens by layer (`compress_ratios`), index keys with a ratio of 4, and a
     /// window of whole latents in every layer.
@@ -31,7 +31,7 @@ pub(crate) enum LayerLayout {
     /// The last of every n layers is full and the others are windowed, if `sliding_window` is set; a pattern in
     /// the config overrides n.
     FullEvery(u64),
-    /// The same, with the model's last layer full in any case.
+    /// The last of every n layers and the model's last one are full, the others are windowed, if `sliding_window` is set.
     FullEveryAndLast(u64),
     /// The first of every n layers is full and the others are windowed, if `sliding_window` is set.
     FullFirstOf(u64),
@@ -47,7 +47,7 @@ pub(crate) enum LayerLayout {
     Period { period: &'static str, offset: &'static str },
     /// A list of the layers with attention, counted from 0; the others keep a state.
     StateBut(&'static str),
-    /// The same, and every layer is full where the list is absent.
+    /// Listed layers have attention, others a state; every layer is full where the list is absent.
     StateButOrFull(&'static str),
     /// A list of the layers with attention, counted from 1; the others keep a state.
     StateButFromOne(&'static str),

@@ -25,7 +25,7 @@ pub enum Cell {
     Decimal(f64),
     /// A capacity in pages, shown in bytes where it is known how many a page has.
     Pages(u64, Option<u64>),
-    /// The same where too few requests ask for it, in parentheses.
+    /// A capacity in parentheses, since too few requests ask for it.
     PagesSoFar(u64, Option<u64>),
     /// A size in bytes.
     Bytes(u64),

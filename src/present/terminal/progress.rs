@@ -104,7 +104,7 @@ impl TerminalProgress {
         if self.bar.is_hidden() { self.bar.finish_and_clear() } else { self.conclude(line) }
     }
 
-    /// The same, with the line on standard error in any case: what was done where no file shows it.
+    /// Removes the bar and leaves a closing line in any case: what was done where no file shows it.
     pub fn conclude(self, line: &str) {
         self.bar.finish_and_clear();
         eprintln!("{}", in_order(line));
