@@ -1,25 +1,23 @@
 //! A table of replicas behind one router, and the cells of what prefill and memory cost per day.
 
-use crate::present::document::{Cell, Table};
+use crate::present::document::{Cell, ShownColumns, Table};
 use crate::present::words;
 use crate::tune::{Cost, ReplicasResult};
 
 /// A row per number of replicas.
 pub(super) fn replicas_table(caption: String, all: &[ReplicasResult], page_bytes: Option<u64>) -> Table {
     let costs = all.iter().any(|found| found.cost.is_some());
-    let columns = ["replicas", "together", "hit rate by tokens", "hit tokens"];
-    let columns = columns.into_iter().chain(costs.then_some(COSTS).into_iter().flatten());
-    let mut table = Table::new(caption, columns).spare(&["hit tokens"]);
-    for found in all {
-        let cells = [
-            Cell::Count(found.replicas),
-            Cell::Pages(found.capacity_pages, page_bytes),
-            Cell::Rate(found.hit_rate_tokens),
-            Cell::Count(found.hit_tokens),
-        ];
-        table.row(cells.into_iter().chain(costs.then(|| cost_cells(found.cost)).into_iter().flatten()));
-    }
-    table
+    let columns: ShownColumns<'_, ReplicasResult> = &[
+        (true, "replicas", &|found| Cell::Count(found.replicas)),
+        (true, "together", &|found| Cell::Pages(found.capacity_pages, page_bytes)),
+        (true, "hit rate by tokens", &|found| Cell::Rate(found.hit_rate_tokens)),
+        (true, "hit tokens", &|found| Cell::Count(found.hit_tokens)),
+        (costs, COSTS[0], &|found| cost_cells(found.cost)[0].clone()),
+        (costs, COSTS[1], &|found| cost_cells(found.cost)[1].clone()),
+        (costs, COSTS[2], &|found| cost_cells(found.cost)[2].clone()),
+    ];
+    let table = Table::of_shown(caption, all, columns);
+    table.spare(&["hit tokens"])
 }
 
 /// The columns of [`cost_cells`].

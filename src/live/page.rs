@@ -4,7 +4,7 @@ use super::api::Filter;
 use super::board::PageView;
 use super::overview::{Overview, PartitionState, PoolState};
 use super::waiting::waiting;
-use crate::present::document::{Cell, Table};
+use crate::present::document::{Cell, Columns, Table};
 use crate::present::html::{section as report_section, table};
 use crate::present::markup::Markup;
 use crate::present::plots::PlotError;
@@ -189,13 +189,27 @@ fn seconds(ms: u64) -> String {
 fn standing(overview: &Overview) -> Markup {
     let mut out = Markup::default();
     out.raw("<section id=\"instance\" data-part=\"standing\">\n<h2>This instance</h2>\n");
-    let columns =
-        ["partition", "state", "records behind", "next offset", "event time (UTC)", "pools", "snapshot"];
-    let mut partitions = Table::new("Partitions it works on", columns);
-    overview.partitions.iter().for_each(|place| partitions.row(partition_row(place)));
-    let columns = ["pool", "partition", "pages accessed", "pages tracked", "pages ever seen", "memory"];
-    let mut pools = Table::new("Pools it follows", columns);
-    overview.pools.iter().for_each(|pool| pools.row(pool_row(pool)));
+    let columns: Columns<'_, PartitionState> = &[
+        ("partition", &|place| Cell::Figure(place.partition.to_string())),
+        ("state", &|place| if place.restoring { "catching up" } else { "following" }.into()),
+        ("records behind", &|place| Cell::known(place.lag_records, Cell::Count)),
+        ("next offset", &|place| {
+            Cell::known(place.next_offset, |next| Cell::Count(u64::try_from(next).unwrap_or(0)))
+        }),
+        ("event time (UTC)", &|place| Cell::known(place.watermark_ms, |ms| words::clock(ms).into())),
+        ("pools", &|place| Cell::Count(place.pools)),
+        ("snapshot", &newest_snapshot),
+    ];
+    let partitions = Table::of("Partitions it works on", &overview.partitions, columns);
+    let columns: Columns<'_, PoolState> = &[
+        ("pool", &|pool| pool.pool.clone().into()),
+        ("partition", &|pool| Cell::Figure(pool.partition.to_string())),
+        ("pages accessed", &|pool| Cell::Count(pool.page_accesses)),
+        ("pages tracked", &|pool| Cell::known(pool.tracked_pages, Cell::Count)),
+        ("pages ever seen", &|pool| Cell::known(pool.accumulated_pages, Cell::Count)),
+        ("memory", &|pool| Cell::known(pool.engine_bytes, Cell::Bytes)),
+    ];
+    let pools = Table::of("Pools it follows", &overview.pools, columns);
     for found in [partitions, pools].into_iter().filter_map(Table::unless_empty) {
         out.markup(&table(&found));
     }
@@ -206,29 +220,8 @@ fn standing(overview: &Overview) -> Markup {
     out
 }
 
-fn partition_row(place: &PartitionState) -> [Cell; 7] {
-    let snapshot = place
-        .snapshot_age_ms
-        .zip(place.snapshot_bytes)
-        .map(|(age, bytes)| format!("{} ago, {}", seconds(age), words::bytes_up(bytes)));
-    [
-        Cell::Figure(place.partition.to_string()),
-        if place.restoring { "catching up" } else { "following" }.into(),
-        Cell::known(place.lag_records, Cell::Count),
-        Cell::known(place.next_offset, |next| Cell::Count(u64::try_from(next).unwrap_or(0))),
-        Cell::known(place.watermark_ms, |ms| words::clock(ms).into()),
-        Cell::Count(place.pools),
-        snapshot.map_or_else(|| "none yet".into(), Cell::Text),
-    ]
-}
-
-fn pool_row(pool: &PoolState) -> [Cell; 6] {
-    [
-        pool.pool.clone().into(),
-        Cell::Figure(pool.partition.to_string()),
-        Cell::Count(pool.page_accesses),
-        Cell::known(pool.tracked_pages, Cell::Count),
-        Cell::known(pool.accumulated_pages, Cell::Count),
-        Cell::known(pool.engine_bytes, Cell::Bytes),
-    ]
+fn newest_snapshot(place: &PartitionState) -> Cell {
+    let snapshot = place.snapshot_age_ms.zip(place.snapshot_bytes);
+    let snapshot = snapshot.map(|(age, bytes)| format!("{} ago, {}", seconds(age), words::bytes_up(bytes)));
+    snapshot.map_or_else(|| "none yet".into(), Cell::Text)
 }

@@ -10,7 +10,7 @@ use crate::cli::interrupt::shutdown_by_signals;
 use crate::cli::{Failure, json, print};
 use crate::commands::replay::report::write_page;
 use crate::commands::serving::{plan_failure, require_topics};
-use crate::present::document::{Cell, Table};
+use crate::present::document::{Cell, Columns, Table};
 use crate::present::terminal::{self, Terminal, TerminalProgress};
 use crate::present::words::integer;
 use crate::telemetry::logging;
@@ -227,16 +227,13 @@ impl<'a> BackfillResult<'a> {
     }
 
     fn render(&self) -> String {
-        let table = Table::of(
-            "What was read",
-            &self.partitions,
-            &[
-                ("partition", &|part| Cell::Figure(part.partition.to_string())),
-                ("warmed up from", &|part| Cell::Figure(part.warmed_up_from.to_string())),
-                ("from", &|part| Cell::Figure(part.from.to_string())),
-                ("to", &|part| Cell::Figure(part.to.to_string())),
-            ],
-        );
+        let columns: Columns<'_, PartitionResult> = &[
+            ("partition", &|part| Cell::Figure(part.partition.to_string())),
+            ("warmed up from", &|part| Cell::Figure(part.warmed_up_from.to_string())),
+            ("from", &|part| Cell::Figure(part.from.to_string())),
+            ("to", &|part| Cell::Figure(part.to.to_string())),
+        ];
+        let table = Table::of("What was read", &self.partitions, columns);
         let by = if self.resumed { " by this process, which went on with it" } else { "" };
         let terminal = Terminal::of_stdout();
         let table_of_confirmed = self.confirmed.table().map(|table| terminal::captioned(&table, &terminal));

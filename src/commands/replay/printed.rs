@@ -1,7 +1,7 @@
 //! What `kvset replay` prints for people: the answer, what it follows from, and the answer again.
 
 use super::output::{ReplayResult, TraceSummary};
-use crate::present::document::{Cell, MOST_SIZES, Section, Table, spread};
+use crate::present::document::{Cell, MOST_SIZES, Section, ShownColumns, Table, spread};
 use crate::present::pool;
 use crate::present::questions::{climbing, prefix_hits};
 use crate::present::terminal::{self, Terminal};
@@ -109,26 +109,22 @@ impl ReplayResult<'_> {
         let points: Vec<&CapacityPoint> =
             if named { known.iter().collect() } else { telling_rows(&known, self.facts.counted().collect()) };
         let how = if self.pointwise { ", each modelled on its own" } else { "" };
-        let mut columns = vec!["capacity"];
-        columns.extend(self.trace.page_bytes.map(|_| "pages"));
-        columns.extend(["hit rate", BY_TOKENS, "of reusable", "prefill throughput"]);
-        columns.extend((!named).then_some("enough for"));
-        let spare = ["of reusable", "prefill throughput", BY_TOKENS];
-        let mut table = Table::new(format!("Hit rate by capacity{how}"), columns).spare(&spare);
-        for point in points {
-            let size = Cell::Pages(point.pages, self.trace.page_bytes);
-            let mut cells = vec![if named { Cell::named(point, self.trace.page_bytes) } else { size }];
-            cells.extend(self.trace.page_bytes.map(|_| Cell::Count(point.pages)));
-            let figures = [
-                (point.prefix_hit_rate, Cell::Rate as fn(f64) -> Cell),
-                (point.hit_rate_tokens, Cell::Rate),
-                (point.reuse_hit_rate, Cell::Rate),
-                (point.relative_prefill_throughput, |times| Cell::Figure(words::factor(times))),
-            ];
-            cells.extend(figures.map(|(value, cell)| Cell::of_point(point, value, cell)));
-            cells.extend((!named).then(|| self.enough_for(point.pages).into()));
-            table.row(cells);
-        }
+        let page_bytes = self.trace.page_bytes;
+        let times = |times: f64| Cell::Figure(words::factor(times));
+        let columns: ShownColumns<'_, CapacityPoint> = &[
+            (named, "capacity", &|point| Cell::named(point, page_bytes)),
+            (!named, "capacity", &|point| Cell::Pages(point.pages, page_bytes)),
+            (page_bytes.is_some(), "pages", &|point| Cell::Count(point.pages)),
+            (true, "hit rate", &|point| Cell::of_point(point, point.prefix_hit_rate, Cell::Rate)),
+            (true, BY_TOKENS, &|point| Cell::of_point(point, point.hit_rate_tokens, Cell::Rate)),
+            (true, "of reusable", &|point| Cell::of_point(point, point.reuse_hit_rate, Cell::Rate)),
+            (true, "prefill throughput", &|point| {
+                Cell::of_point(point, point.relative_prefill_throughput, times)
+            }),
+            (!named, "enough for", &|point| self.enough_for(point.pages).into()),
+        ];
+        let table = Table::of_shown(format!("Hit rate by capacity{how}"), points, columns);
+        let table = table.spare(&["of reusable", "prefill throughput", BY_TOKENS]);
         let away = self.capacities.iter().filter(|point| point.turned_away_requests > Some(0)).count();
         let away = match away {
             0 => String::new(),

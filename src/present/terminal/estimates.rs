@@ -1,7 +1,7 @@
 //! The latest estimate of each pool and window as a table, with the history of its requirement.
 
 use super::{Terminal, sparkline};
-use crate::present::document::{Cell, Table};
+use crate::present::document::{Cell, ShownColumns, Table};
 use crate::present::pool::{PoolReport, headline};
 use crate::present::words;
 use crate::present::words::{BY_TOKENS, capacity, integer, rate};
@@ -15,8 +15,8 @@ use kvset_settings::Provisioned;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Coverages that have a column.
-const COVERAGES: [(u16, &str); 3] = [(950, "95 %"), (990, "99 %"), (999, "99.9 %")];
+/// Coverages that are shown.
+pub(super) const COVERAGES: [(u16, &str); 3] = [(950, "95 %"), (990, "99 %"), (999, "99.9 %")];
 /// The coverage whose history is drawn.
 const HISTORY_OF: Ratio = Ratio::per_mille(990);
 /// Values of history kept and drawn.
@@ -87,36 +87,38 @@ impl EstimateTable {
 
     /// The table as text, pools in the order of their names.
     pub fn render(&self, terminal: &Terminal) -> String {
+        let any = |is_so: fn(&Estimate) -> bool| self.rows.values().any(|row| is_so(&row.latest));
         let compared = self.rows.keys().any(|(pool, _)| self.provisioned.of(pool).is_some());
-        let planned = self.rows.values().any(|row| row.latest.plan.is_some());
-        let measured = self.rows.values().any(|row| row.latest.measured.is_some());
-        let mut columns = vec!["pool", "window"];
-        columns.extend(compared.then_some("needed of provisioned"));
-        columns.push("requests");
-        columns.extend(COVERAGES.map(|(_, name)| name));
-        columns.extend([
-            "in flight",
-            "accumulated",
-            "99 % hits",
-            BY_TOKENS,
-            "unlimited",
-            BY_TOKENS,
-            "99 % so far",
-        ]);
-        columns.extend(planned.then_some("tiers"));
-        columns.extend(measured.then_some("behaves like"));
-        let priced = self.rows.values().any(|row| saved_a_day(&row.latest).is_some());
-        columns.extend(priced.then_some("saved per day"));
-        let mut table = Table::new("The latest estimates", columns).spare(&SPARE);
-        for ((pool, _), row) in &self.rows {
-            let mut cells = vec![pool.clone().into(), window(&row.latest).into()];
-            cells.extend(compared.then(|| Cell::known(self.comparison(&row.latest), Cell::Text)));
-            cells.extend(figures(row));
-            cells.extend(planned.then(|| Cell::known(recommended(&row.latest), Cell::Text)));
-            cells.extend(measured.then(|| Cell::known(behaves_like(&row.latest), Cell::Text)));
-            cells.extend(priced.then(|| Cell::known(saved_a_day(&row.latest), Cell::Figure)));
-            table.row(cells);
-        }
+        let [low, mid, high] = COVERAGES;
+        let of_99 = |row: &EstimateRow, of: fn(&Recommendation) -> Option<f64>| {
+            Cell::known(recommended_at(&row.latest, HISTORY_OF).and_then(of), Cell::Rate)
+        };
+        let columns: ShownColumns<'_, EstimateRow> = &[
+            (true, "pool", &|row| row.latest.pool.clone().into()),
+            (true, "window", &|row| window(&row.latest).into()),
+            (compared, "needed of provisioned", &|row| Cell::known(self.comparison(&row.latest), Cell::Text)),
+            (true, "requests", &|row| Cell::Count(row.latest.requests)),
+            (true, low.1, &|row| row.needed(low.0)),
+            (true, mid.1, &|row| row.needed(mid.0)),
+            (true, high.1, &|row| row.needed(high.0)),
+            (true, "in flight", &EstimateRow::in_flight),
+            (true, "accumulated", &|row| row.size(row.latest.accumulated_pages)),
+            (true, "99 % hits", &|row| of_99(row, |found| found.hit_rate)),
+            (true, BY_TOKENS, &|row| of_99(row, |found| found.hit_rate_tokens)),
+            (true, "unlimited", &|row| Cell::Rate(row.latest.theoretical.prefix_hit_rate)),
+            (true, BY_TOKENS, &|row| Cell::known(row.latest.theoretical.hit_rate_tokens, Cell::Rate)),
+            (true, "99 % so far", &|row| sparkline(&Vec::from(row.history.clone()), HISTORY).into()),
+            (any(|latest| latest.plan.is_some()), "tiers", &|row| {
+                Cell::known(recommended(&row.latest), Cell::Text)
+            }),
+            (any(|latest| latest.measured.is_some()), "behaves like", &|row| {
+                Cell::known(behaves_like(&row.latest), Cell::Text)
+            }),
+            (any(|latest| saved_a_day(latest).is_some()), "saved per day", &|row| {
+                Cell::known(saved_a_day(&row.latest), Cell::Figure)
+            }),
+        ];
+        let table = Table::of_shown("The latest estimates", self.rows.values(), columns).spare(&SPARE);
         let mut text = super::table(&table, terminal);
         if self.rows.values().any(|row| still_moving(&row.latest)) {
             text += &terminal.paragraph("* not converged: the requirement still moves from step to step");
@@ -204,29 +206,21 @@ fn has_too_few(estimate: &Estimate) -> bool {
     shown.into_iter().any(|found| found.status == RecommendationStatus::TooFew)
 }
 
-/// The cells from the requests to the history.
-fn figures(row: &EstimateRow) -> Vec<Cell> {
-    let estimate = &row.latest;
-    let history: Vec<_> = row.history.iter().copied().collect();
-    let size = |pages| Cell::Pages(pages, estimate.page_bytes);
-    let mut cells = vec![Cell::Count(estimate.requests)];
-    for (thousandths, _) in COVERAGES {
-        let found = recommended_at(estimate, Ratio::per_mille(thousandths));
-        cells.push(Cell::known(found, |found| Cell::Figure(marked(found, estimate.page_bytes))));
+impl EstimateRow {
+    fn size(&self, pages: u64) -> Cell {
+        Cell::Pages(pages, self.latest.page_bytes)
     }
-    cells.push(Cell::known(estimate.in_flight.as_ref(), |found| Cell::within_bound(found.max_pages, size)));
-    cells.push(size(estimate.accumulated_pages));
-    let at_99 = recommended_at(estimate, HISTORY_OF);
-    let theoretical = &estimate.theoretical;
-    let rates = [
-        at_99.and_then(|found| found.hit_rate),
-        at_99.and_then(|found| found.hit_rate_tokens),
-        Some(theoretical.prefix_hit_rate),
-        theoretical.hit_rate_tokens,
-    ];
-    cells.extend(rates.map(|rate| Cell::known(rate, Cell::Rate)));
-    cells.push(sparkline(&history, HISTORY).into());
-    cells
+
+    /// The capacity recommended at a coverage.
+    fn needed(&self, thousandths: u16) -> Cell {
+        let found = recommended_at(&self.latest, Ratio::per_mille(thousandths));
+        Cell::figure(found, |found| marked(found, self.latest.page_bytes))
+    }
+
+    fn in_flight(&self) -> Cell {
+        let found = self.latest.in_flight.as_ref();
+        Cell::known(found, |found| Cell::within_bound(found.max_pages, |pages| self.size(pages)))
+    }
 }
 
 /// A recommended capacity, marked where it still moves.

@@ -1,6 +1,6 @@
 //! Estimates as they arrive: a live table on a terminal, a line each elsewhere, or JSON lines.
 
-use super::estimates::marked;
+use super::estimates::{COVERAGES, marked};
 use super::{EstimateTable, Terminal, recommended, recommended_at, window};
 use crate::present::document::Cell;
 use crate::present::words::{capacity, hit_rate, in_order, integer, json_in_order};
@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 const REDRAW: Duration = Duration::from_millis(200);
 /// To the top left, and everything below cleared.
 const HOME: &str = "\x1b[H\x1b[2J";
-/// Coverages that lines show.
-const COVERAGES: [(u16, &str); 3] = [(950, "95 %"), (990, "99 %"), (999, "99.9 %")];
 
 /// Shows estimates on standard output.
 #[derive(Debug)]
