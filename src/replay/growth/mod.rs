@@ -68,8 +68,6 @@ impl fmt::Display for TrafficBy {
 /// A log in memory, with its families.
 pub struct FamilyLog {
     log: RequestLog,
-    /// Whole pages, those of answers behind those of prompts.
-    prompts: PromptTree,
     members: Vec<FamilyMember>,
     families: Families,
     by: String,
@@ -103,6 +101,7 @@ impl FamilyLog {
     }
 
     fn of(log: RequestLog, options: &ReplayOptions, named: &[Option<u64>], by: String) -> Self {
+        // Whole pages, those of answers behind those of prompts.
         let (mut prompts, mut ids) = (PromptTree::default(), Vec::new());
         let mut members = Vec::with_capacity(log.requests().len());
         for (at, entry) in log.requests().iter().enumerate() {
@@ -114,7 +113,7 @@ impl FamilyLog {
             members.push(FamilyMember { path, scope: entry.scope, time: log.time_of(entry), session });
         }
         let families = Families::of(&members, &prompts);
-        Self { log, prompts, members, families, by }
+        Self { log, members, families, by }
     }
 
     /// Its families.
@@ -130,11 +129,6 @@ impl FamilyLog {
     /// Requests of it.
     pub fn requests(&self) -> usize {
         self.members.len()
-    }
-
-    /// Ids of its pages that are kept.
-    pub fn kept_ids(&self) -> usize {
-        self.prompts.kept()
     }
 
     /// Whether its requests are on one clock, which says what came together.
