@@ -80,6 +80,6 @@ pub(super) fn refused_problem(pool: &str, refused: &PoolRefusals) -> Option<Over
             words::counted(*records, "record", "records"),
             code.name()
         );
-        OverviewProblem { pool: Some(pool.to_owned()), ..OverviewProblem::general("pool_refused", message) }
+        OverviewProblem::of_pool("pool_refused", pool, message)
     })
 }

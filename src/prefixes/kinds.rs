@@ -1,10 +1,11 @@
 //! What two texts differ in, by how it looks.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::ops::Range;
 
 /// What stands in a place at which prompts part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PartingKind {
     /// A time or a date.
     Time,
@@ -19,7 +20,7 @@ pub enum PartingKind {
 }
 
 impl PartingKind {
-    /// The name in the JSON.
+    /// The name for people, which the JSON has, too.
     pub fn name(self) -> &'static str {
         match self {
             Self::Time => "time",
@@ -39,12 +40,6 @@ impl PartingKind {
             Self::Salt => "looks like the name of a session or user, or a salt",
             Self::Text => "another text",
         }
-    }
-}
-
-impl Serialize for PartingKind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
     }
 }
 

@@ -42,6 +42,12 @@ impl Markup {
         self
     }
 
+    /// Appends several pieces of finished markup.
+    pub(crate) fn all(&mut self, others: impl IntoIterator<Item = Markup>) -> &mut Self {
+        others.into_iter().for_each(|other| self.0.push_str(&other.0));
+        self
+    }
+
     /// Takes markup that a drawing backend wrote, which escapes its texts itself.
     pub(crate) fn from_backend(svg: String) -> Self {
         Self(svg)

@@ -103,9 +103,11 @@ pub(crate) fn bytes_round(bytes: u64) -> String {
     }
 }
 
+/// Units of time, in milliseconds.
+const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
+
 /// A time in the unit that fits: `88 min`, `3.2 h`.
 pub(crate) fn lasting(ms: u64) -> String {
-    const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
     match UNITS.iter().find(|(scale, _)| ms >= 2 * scale) {
         None => format!("{} ms", integer(ms)),
         Some((scale, name)) => {
@@ -187,14 +189,16 @@ pub(crate) fn hit_rate(by_pages: f64, by_tokens: Option<f64>) -> String {
 
 /// What follows a sentence's rate by pages: ` (39.81 % by tokens)`; nothing where the two are the same.
 pub(crate) fn in_parentheses_by_tokens(by_pages: f64, by_tokens: Option<f64>) -> String {
-    let by_tokens = by_tokens.map(rate).filter(|by_tokens| *by_tokens != rate(by_pages));
-    by_tokens.map_or_else(String::new, |by_tokens| format!(" ({by_tokens} by tokens)"))
+    other_by_tokens(by_pages, by_tokens).map_or_else(String::new, |rate| format!(" ({rate} by tokens)"))
+}
+
+fn other_by_tokens(by_pages: f64, by_tokens: Option<f64>) -> Option<String> {
+    by_tokens.map(rate).filter(|by_tokens| *by_tokens != rate(by_pages))
 }
 
 /// What follows a note's rate by pages: `; 39.81 % by tokens`; nothing where the two are the same.
 pub(crate) fn and_by_tokens(by_pages: f64, by_tokens: Option<f64>) -> String {
-    let by_tokens = by_tokens.map(rate).filter(|by_tokens| *by_tokens != rate(by_pages));
-    by_tokens.map_or_else(String::new, |by_tokens| format!("; {by_tokens} by tokens"))
+    other_by_tokens(by_pages, by_tokens).map_or_else(String::new, |rate| format!("; {rate} by tokens"))
 }
 
 /// An optional rate; a dash where there is none.
@@ -275,7 +279,6 @@ pub(crate) fn elapsed(ms: i64) -> String {
     if ms < 60_000 {
         return format!("{sign}{} s", ms as f64 / 1000.0);
     }
-    const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
     let first = UNITS.iter().position(|(unit, _)| ms >= *unit).unwrap_or(UNITS.len() - 1);
     let mut left = ms;
     let mut parts = Vec::new();
@@ -286,6 +289,13 @@ pub(crate) fn elapsed(ms: i64) -> String {
         left %= unit;
     }
     format!("{sign}{}", parts.join(" "))
+}
+
+/// A text with its first letter large.
+pub(crate) fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    first + characters.as_str()
 }
 
 /// A list in a sentence: `a`, `a and b`, `a, b and c`.

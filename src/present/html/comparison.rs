@@ -19,9 +19,6 @@ pub(crate) fn engines(engines: &[PoolReport<'_>]) -> Result<Markup, PlotError> {
     if let Some(plot) = engine_curves("comparison-curves", engines)? {
         out.markup(&figure(&plot));
     }
-    comparison(engines).iter().for_each(|found| {
-        out.markup(&table(found));
-    });
-    out.raw("</section>\n");
+    out.all(comparison(engines).iter().map(table)).raw("</section>\n");
     Ok(out)
 }

@@ -89,9 +89,7 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport<'_>) -> Result<Markup, P
         out.markup(&section_markup(&found)).raw("<details><summary>Exact figures</summary>\n");
         out.markup(&table(&exact(pool))).raw("</details>\n");
     }
-    traffic(pool).iter().chain(&plan(pool)).for_each(|found| {
-        out.markup(&section_markup(found));
-    });
+    out.all(traffic(pool).iter().chain(&plan(pool)).map(section_markup));
     out.markup(&caveat_list(pool));
     let plots = [
         capacity_history(&format!("{id}-history"), pool)?,
@@ -101,22 +99,15 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport<'_>) -> Result<Markup, P
     ];
     if plots.iter().any(Option::is_some) {
         out.raw("<h2>Where it comes from</h2>\n<div class=\"plots\">\n");
-        plots.iter().flatten().for_each(|plot| {
-            out.markup(&figure(plot));
-        });
-        out.raw("</div>\n");
+        out.all(plots.iter().flatten().map(figure)).raw("</div>\n");
     }
-    pool.questions().for_each(|found| {
-        out.markup(&section_markup(found));
-    });
+    out.all(pool.questions().map(section_markup));
     if let Some(curve) = &pool.questions.worth
         && let Some(plot) = worth_against_price(&format!("{id}-worth"), curve)?
     {
         out.raw("<div class=\"plots\">\n").markup(&figure(&plot)).raw("</div>\n");
     }
-    windows(pool).iter().for_each(|found| {
-        out.markup(&section_markup(found));
-    });
+    out.all(windows(pool).iter().map(section_markup));
     out.raw("<h2>How it was counted</h2>\n").markup(&facts(&pool_facts(pool))).raw("</section>\n");
     Ok(out)
 }
@@ -148,61 +139,37 @@ struct Tile<'a> {
 
 fn tiles(pool: &PoolReport<'_>, headline: &Headline) -> Markup {
     let exactly = |pages: u64| Some(words::exact(pages, pool.estimate.page_bytes));
+    let tile = |name, value, exact, note| Tile { name, value, exact, note };
     let mut tiles = Vec::new();
     if let Some(size) = &headline.size {
         let answer = headline.answer.as_ref();
         let note = answer.map(|answer| format!("for {} of requests", words::share(answer.coverage)));
-        tiles.push(Tile {
-            name: "Recommended capacity",
-            value: size.clone(),
-            exact: answer.and_then(|answer| answer.pages).and_then(exactly),
-            note: note.unwrap_or_else(|| "of those requested".to_owned()),
-        });
+        let note = note.unwrap_or_else(|| "of those requested".to_owned());
+        let exact = answer.and_then(|answer| answer.pages).and_then(exactly);
+        tiles.push(tile("Recommended capacity", size.clone(), exact, note));
     }
     if let Some(held) = pool.provisioned_pages() {
-        tiles.push(Tile {
-            name: "Provisioned",
-            value: pool.size(held),
-            exact: exactly(held),
-            note: "what the cache holds today".to_owned(),
-        });
+        let note = "what the cache holds today".to_owned();
+        tiles.push(tile("Provisioned", pool.size(held), exactly(held), note));
     }
     if let Some((answer, rate)) = headline.answer.as_ref().and_then(|answer| Some((answer, answer.hit_rate?)))
     {
-        tiles.push(Tile {
-            name: "Hit rate at that size",
-            value: words::rate(rate),
-            exact: None,
-            note: "prefix hits per page access".to_owned()
-                + &words::and_by_tokens(rate, answer.hit_rate_tokens),
-        });
+        let by_tokens = words::and_by_tokens(rate, answer.hit_rate_tokens);
+        let note = format!("prefix hits per page access{by_tokens}");
+        tiles.push(tile("Hit rate at that size", words::rate(rate), None, note));
     }
     let theoretical = &pool.estimate.theoretical;
-    tiles.push(Tile {
-        name: "Theoretical hit rate",
-        value: words::rate(theoretical.prefix_hit_rate),
-        exact: None,
-        note: "prefix hits with unlimited capacity".to_owned()
-            + &words::and_by_tokens(theoretical.prefix_hit_rate, theoretical.hit_rate_tokens),
-    });
-    tiles.push(Tile {
-        name: "Accumulated",
-        value: pool.size(pool.estimate.accumulated_pages),
-        exact: exactly(pool.estimate.accumulated_pages),
-        note: match pool.estimate.page_bytes {
-            Some(_) => format!(
-                "{} ever seen",
-                words::counted(pool.estimate.accumulated_pages, "distinct page", "distinct pages")
-            ),
-            None => "all distinct ones ever seen".to_owned(),
-        },
-    });
-    tiles.push(Tile {
-        name: "Requests",
-        value: words::integer(pool.estimate.requests),
-        exact: None,
-        note: format!("{} with something to reuse", words::integer(pool.estimate.requests_with_reuse)),
-    });
+    let by_tokens = words::and_by_tokens(theoretical.prefix_hit_rate, theoretical.hit_rate_tokens);
+    let note = format!("prefix hits with unlimited capacity{by_tokens}");
+    tiles.push(tile("Theoretical hit rate", words::rate(theoretical.prefix_hit_rate), None, note));
+    let all = pool.estimate.accumulated_pages;
+    let note = match pool.estimate.page_bytes {
+        Some(_) => format!("{} ever seen", words::counted(all, "distinct page", "distinct pages")),
+        None => "all distinct ones ever seen".to_owned(),
+    };
+    tiles.push(tile("Accumulated", pool.size(all), exactly(all), note));
+    let note = format!("{} with something to reuse", words::integer(pool.estimate.requests_with_reuse));
+    tiles.push(tile("Requests", words::integer(pool.estimate.requests), None, note));
     let mut out = Markup::default();
     out.raw("<dl class=\"tiles\">\n");
     for tile in &tiles {
@@ -234,39 +201,33 @@ fn caveat_list(pool: &PoolReport<'_>) -> Markup {
 fn pool_facts(pool: &PoolReport<'_>) -> Vec<(String, String)> {
     let engine = format!("{}: {}", pool.estimate.engine, pool.estimate.engine.spec().summary);
     let page = pool.page_size().map(|tokens| words::counted(u64::from(tokens), "token", "tokens"));
-    let mut facts = vec![
-        ("Cache model".to_owned(), engine),
-        ("Page".to_owned(), page.unwrap_or_else(|| "size unknown".to_owned())),
-        (
-            "Bytes per page".to_owned(),
-            pool.estimate.page_bytes.map_or_else(|| "not configured".to_owned(), words::integer),
-        ),
-        ("Page accesses".to_owned(), words::integer(pool.estimate.page_accesses)),
-        ("Page hits with unlimited capacity".to_owned(), words::integer(pool.estimate.theoretical.page_hits)),
-        (
-            "Prefix hits with unlimited capacity".to_owned(),
-            words::integer(pool.estimate.theoretical.prefix_hits),
-        ),
-    ];
-    if !pool.engine_options.is_empty() {
-        let options =
-            pool.engine_options.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
-        facts.insert(1, ("Its options".to_owned(), options.collect::<Vec<_>>().join(", ")));
-    }
+    let mut facts = Vec::new();
+    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
+    fact("Cache model", engine);
     if pool.estimate.engine.spec().keeps_outputs {
         let outputs = match pool.estimate.outputs {
             Outputs::Cached => "enter the cache",
             Outputs::Ignored => "do not enter the cache",
         };
-        facts.insert(1, ("Output tokens".to_owned(), outputs.to_owned()));
+        fact("Output tokens", outputs.to_owned());
     }
+    if !pool.engine_options.is_empty() {
+        let options =
+            pool.engine_options.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
+        fact("Its options", options.collect::<Vec<_>>().join(", "));
+    }
+    fact("Page", page.unwrap_or_else(|| "size unknown".to_owned()));
+    let page_bytes = pool.estimate.page_bytes.map(words::integer);
+    fact("Bytes per page", page_bytes.unwrap_or_else(|| "not configured".to_owned()));
+    fact("Page accesses", words::integer(pool.estimate.page_accesses));
+    fact("Page hits with unlimited capacity", words::integer(pool.estimate.theoretical.page_hits));
+    fact("Prefix hits with unlimited capacity", words::integer(pool.estimate.theoretical.prefix_hits));
     for required in &pool.estimate.required {
         let share = words::share(required.target_ratio);
-        let max = required.max_pages.map_or_else(|| "beyond bound".to_owned(), |pages: u64| pool.size(pages));
-        facts.push((format!("Largest requirement at target {share}"), max));
+        let max = required.max_pages.map_or_else(|| "beyond bound".to_owned(), |pages| pool.size(pages));
+        fact(&format!("Largest requirement at target {share}"), max);
         if let Some(mean) = required.mean_pages.filter(|mean| mean.is_finite() && *mean >= 0.0) {
-            let mean = pool.size(mean.ceil() as u64);
-            facts.push((format!("Mean requirement at target {share}"), mean));
+            fact(&format!("Mean requirement at target {share}"), pool.size(mean.ceil() as u64));
         }
     }
     facts

@@ -11,9 +11,7 @@ pub(super) fn section(section: &Section) -> Markup {
     for sentence in &section.sentences {
         out.element("<p>", sentence, "</p>\n");
     }
-    section.tables.iter().for_each(|found| {
-        out.markup(&table(found));
-    });
+    out.all(section.tables.iter().map(table));
     out
 }
 

@@ -39,24 +39,25 @@ fn caveat(title: String, meaning: impl Into<String>) -> Option<Caveat> {
     Some(Caveat { title, meaning: meaning.into() })
 }
 
+/// A count in words, unless it is of none.
+fn some(count: u64, one: &str, many: &str) -> Option<String> {
+    (count > 0).then(|| words::counted(count, one, many))
+}
+
 fn beyond_bound(pool: &PoolReport<'_>) -> Option<Caveat> {
     let shares =
         pool.coverage().iter().filter(|entry| entry.beyond_bound).map(|entry| words::share(entry.coverage));
     let shares: Vec<String> = shares.collect();
     let points = pool.estimate.capacities.iter().filter(|point| point.beyond_bound).count() as u64;
     let requests = pool.distribution.beyond_bound;
-    if shares.is_empty() && points == 0 && requests == 0 {
+    let facts = [
+        (!shares.is_empty()).then(|| format!("the requirement at {}", words::listed(&shares))),
+        some(points, "capacity of the curve", "capacities of the curve"),
+        some(requests, "request", "requests"),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    if facts.is_empty() {
         return None;
-    }
-    let mut facts = Vec::new();
-    if !shares.is_empty() {
-        facts.push(format!("the requirement at {}", words::listed(&shares)));
-    }
-    if points > 0 {
-        facts.push(words::counted(points, "capacity of the curve", "capacities of the curve"));
-    }
-    if requests > 0 {
-        facts.push(words::counted(requests, "request", "requests"));
     }
     let bound = pool.bound_pages.map(|pages| format!(" ({})", pool.size(pages)));
     caveat(
@@ -67,19 +68,13 @@ fn beyond_bound(pool: &PoolReport<'_>) -> Option<Caveat> {
 }
 
 fn chain_violations(pool: &PoolReport<'_>) -> Option<Caveat> {
-    let count = pool.caveats.chain_violations;
-    if count == 0 {
-        return None;
-    }
+    let pages = some(pool.caveats.chain_violations, "page", "pages")?;
     let extent = match pool.caveats.chain_checked_fully {
         true => "",
         false => " (seen in a sample of the ids)",
     };
     caveat(
-        format!(
-            "{} came with an id already known under another prefix{extent}",
-            words::counted(count, "page", "pages")
-        ),
+        format!("{pages} came with an id already known under another prefix{extent}"),
         "Page ids should name a page together with everything before it. Results are still exact for the \
          prefixes as written, because pages are told apart by their whole prefix, but such ids usually mean \
          that the scope of the ids is wrong (local to a session and read as global, or hashed block by block).",
@@ -87,29 +82,21 @@ fn chain_violations(pool: &PoolReport<'_>) -> Option<Caveat> {
 }
 
 fn rejected(pool: &PoolReport<'_>) -> Option<Caveat> {
-    let count = pool.caveats.rejected_records;
-    (count > 0).then(|| Caveat {
-        title: format!(
-            "{} left out: unreadable or over a limit",
-            words::counted(count, "record was", "records were")
-        ),
-        meaning: "Their pages never entered the cache, so reuse of them is missing. Look at the reasons \
-                  before relying on the figures."
-            .to_owned(),
-    })
+    let records = some(pool.caveats.rejected_records, "record was", "records were")?;
+    caveat(
+        format!("{records} left out: unreadable or over a limit"),
+        "Their pages never entered the cache, so reuse of them is missing. Look at the reasons \
+         before relying on the figures.",
+    )
 }
 
 fn late(pool: &PoolReport<'_>) -> Option<Caveat> {
-    let count = pool.caveats.late_records;
-    (count > 0).then(|| Caveat {
-        title: format!(
-            "{} after the window had closed",
-            words::counted(count, "record came", "records came")
-        ),
-        meaning: "They touched the cache, so later requests see them, but are missing from the windows they \
-                  belong to. A longer grace period or allowed lateness takes them in."
-            .to_owned(),
-    })
+    let records = some(pool.caveats.late_records, "record came", "records came")?;
+    caveat(
+        format!("{records} after the window had closed"),
+        "They touched the cache, so later requests see them, but are missing from the windows they \
+         belong to. A longer grace period or allowed lateness takes them in.",
+    )
 }
 
 fn warm_up(pool: &PoolReport<'_>) -> Option<Caveat> {
@@ -246,14 +233,13 @@ fn answers_unseen(pool: &PoolReport<'_>, upper: &OtherEnd) -> Option<Caveat> {
 
 /// vLLM has pages twice that it computes again, and one pass does not tell which of both is found.
 fn second_copies(pool: &PoolReport<'_>) -> Option<Caveat> {
-    let pages = pool.estimate.recomputed_pages;
-    (pages > 0).then(|| Caveat {
-        title: format!("vLLM computed {} again that its cache had", words::counted(pages, "page", "pages")),
-        meaning: "It keeps both copies. The curve counts the room of both, and not which of them a prompt finds that goes on \
-                  behind one: a requirement is in doubt by at most as many pages. `kvset replay` of the log models the \
-                  recommended capacity by itself."
-            .to_owned(),
-    })
+    let pages = some(pool.estimate.recomputed_pages, "page", "pages")?;
+    caveat(
+        format!("vLLM computed {pages} again that its cache had"),
+        "It keeps both copies. The curve counts the room of both, and not which of them a prompt finds that goes on \
+         behind one: a requirement is in doubt by at most as many pages. `kvset replay` of the log models the \
+         recommended capacity by itself.",
+    )
 }
 
 /// What one request after another does not show of requests that overlap.
@@ -300,10 +286,8 @@ fn engine(pool: &PoolReport<'_>) -> Option<Caveat> {
 fn windows_open(pool: &PoolReport<'_>) -> Option<Caveat> {
     use kvset_core::estimate::Status;
     let open = pool.windows.iter().filter(|window| window.status == Status::Provisional).count() as u64;
-    (open > 0).then(|| Caveat {
-        title: words::counted(open, "window is provisional", "windows are provisional"),
-        meaning: "No later record has closed them, so their figures may still change.".to_owned(),
-    })
+    let windows = some(open, "window is provisional", "windows are provisional")?;
+    caveat(windows, "No later record has closed them, so their figures may still change.")
 }
 
 fn no_byte_cost(pool: &PoolReport<'_>) -> Option<Caveat> {

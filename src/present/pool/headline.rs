@@ -415,9 +415,7 @@ fn from_curve(pool: &PoolReport<'_>) -> Headline {
 
 /// Capital first, full stop last.
 fn sentence(text: &str) -> String {
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", characters.as_str())
+    words::capital(text) + "."
 }
 
 #[cfg(test)]

@@ -67,19 +67,16 @@ pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
         .collect();
     let mut sentences = Vec::new();
     if !sizes.is_empty() {
-        let sizes = sizes.join("; ");
-        let first = sizes.chars().next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
         sentences.push(format!(
-            "{first}{}. More users with the same system prompts, at the same hours, answered as fast as now.",
-            sizes.get(1..).unwrap_or_default()
+            "{}. More users with the same system prompts, at the same hours, answered as fast as now.",
+            words::capital(&sizes.join("; "))
         ));
     }
     let now = pool.estimate.recommendation().and_then(Recommendation::so_far).filter(|pages| *pages > 0);
     for found in answered.iter().filter(|found| found.factor > 1.0) {
         let then = found.recommendation().and_then(|(_, pages)| pages);
         sentences.extend(now.zip(then).map(|(now, then)| {
-            let of = times(found.factor);
-            let of = of[..1].to_uppercase() + &of[1..];
+            let of = words::capital(&times(found.factor));
             format!("{of} takes {:.1} times the cache.", then as f64 / now as f64)
         }));
         sentences.extend(today(pool, found));

@@ -1,7 +1,9 @@
 //! What measured requests say, in words and as a section of a report.
 
 use crate::present::document::{Cell, Columns, Section, Table};
-use crate::present::words::{BY_TOKENS, capacity, counted, factor, integer, moment, rate, short_name};
+use crate::present::words::{
+    BY_TOKENS, capacity, capital, counted, factor, integer, moment, rate, short_name,
+};
 use kvset_core::estimate::Estimate;
 use kvset_core::questions::measured::{EffectiveCapacity, Loss, MeasuredEstimate, RestartEstimate, Verdict};
 use kvset_core::sizing::curve::share;
@@ -24,11 +26,7 @@ pub fn band(measured: &MeasuredEstimate) -> Option<(u64, Option<u64>, f64)> {
 /// What was measured, what was lost where, and what to try.
 pub(super) fn section(measured: &MeasuredEstimate, estimate: &Estimate) -> Section {
     let (page_bytes, pointwise) = (estimate.page_bytes, estimate.is_pointwise());
-    let mut words = in_words(measured, page_bytes);
-    if let Some(first) = words.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    let mut sentences = vec![format!("{words}.")];
+    let mut sentences = vec![capital(&in_words(measured, page_bytes)) + "."];
     sentences.extend(
         measured.effective_capacity.map(|effective| agreement(measured, effective, page_bytes, pointwise)),
     );
