@@ -2,7 +2,8 @@
 //! them, and nothing of a prompt left out in silence.
 
 use kvset::core::engines::chat_engine::ChatEngine;
-use kvset::tokenize::{Model, RequestTokenizer, TokenizeError, TokenizeLimits, engine_version};
+use kvset::core::request::refusal::DecodeError;
+use kvset::tokenize::{Model, RequestTokenizer, TokenizeLimits, engine_version};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ fn tokenizer() -> RequestTokenizer {
     RequestTokenizer::new(Arc::new(Model::load(&folder).expect("a usable model")), TokenizeLimits::default())
 }
 
-fn ids(body: &Value) -> Result<Vec<u32>, TokenizeError> {
+fn ids(body: &Value) -> Result<Vec<u32>, DecodeError> {
     ids_of(&body.to_string())
 }
 
-fn ids_of(body: &str) -> Result<Vec<u32>, TokenizeError> {
+fn ids_of(body: &str) -> Result<Vec<u32>, DecodeError> {
     let mut tokenizer = tokenizer();
     let prompts = tokenizer.tokenize(body.as_bytes(), None)?;
     assert_eq!(prompts.len(), 1);

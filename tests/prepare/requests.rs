@@ -1,7 +1,8 @@
 //! The bodies that are understood, and the words for those that are not.
 
+use kvset::core::request::refusal::DecodeError;
 use kvset::core::units::EventTime;
-use kvset::tokenize::{Model, ModelError, ModelFiles, RequestTokenizer, TokenizeError, TokenizeLimits};
+use kvset::tokenize::{Model, ModelError, ModelFiles, RequestTokenizer, TokenizeLimits};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ fn tokenizer(name: &str) -> RequestTokenizer {
     RequestTokenizer::new(Arc::new(model), TokenizeLimits::default())
 }
 
-fn ids(tokenizer: &mut RequestTokenizer, body: &str) -> Result<Vec<Vec<u32>>, TokenizeError> {
+fn ids(tokenizer: &mut RequestTokenizer, body: &str) -> Result<Vec<Vec<u32>>, DecodeError> {
     tokenizer.tokenize(body.as_bytes(), None).map(|prompts| prompts.iter().map(<[u32]>::to_vec).collect())
 }
 
@@ -206,7 +207,7 @@ fn limits_hold() {
     let mut tokenizer = RequestTokenizer::new(model, limits);
     let prompt = |length: usize| format!(r#"{{"prompt": "{}"}}"#, "x".repeat(length));
     assert!(ids(&mut tokenizer, &prompt(60)).is_ok());
-    let code = |error: TokenizeError| error.code().name();
+    let code = |error: DecodeError| error.code().name();
     assert_eq!(ids(&mut tokenizer, &prompt(61)).map_err(code), Err("request_too_large"));
     assert_eq!(ids(&mut tokenizer, &prompt(300)).map_err(code), Err("request_too_large"));
     let chat = format!(r#"{{"messages": [{{"role": "user", "content": "{}"}}]}}"#, "x".repeat(60));

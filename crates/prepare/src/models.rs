@@ -13,7 +13,7 @@ use kvset_formats::stated::PromptForm;
 use kvset_formats::stated::form_of;
 use kvset_formats::trace::Generated;
 #[cfg(feature = "tokenize")]
-use kvset_tokenize::{ChatRemarks, RequestTokenizer, TokenizeError, TokenizeLimits};
+use kvset_tokenize::{ChatRemarks, RequestTokenizer, TokenizeLimits};
 #[cfg(feature = "tokenize")]
 use std::sync::Arc;
 
@@ -89,8 +89,8 @@ impl Tokenizers {
             };
             return Err(DecodeError::new(ErrorCode::UnknownModel, detail));
         };
-        tokenizer.tokenize(body, Some(time)).map_err(|error| refusal(&error))?;
-        let answer = answer.ids_behind(tokenizer).map_err(|error| refusal(&error))?;
+        tokenizer.tokenize(body, Some(time))?;
+        let answer = answer.ids_behind(tokenizer)?;
         let prompts = tokenizer.prompts();
         let form = form_of(prompts.are_text());
         prompts.iter().try_for_each(|tokens| take(tokens, &answer, form))?;
@@ -121,22 +121,12 @@ impl Tokenizers {
     }
 }
 
-/// The refusal under the name it has everywhere.
-#[cfg(feature = "tokenize")]
-fn refusal(error: &TokenizeError) -> DecodeError {
-    let code = ErrorCode::ALL.into_iter().find(|code| code.name() == error.code().name());
-    let code = code.unwrap_or(ErrorCode::InvalidBody);
-    DecodeError::new(code, error.detail().to_owned())
-}
-
 #[cfg(all(test, feature = "tokenize"))]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_keeps_its_name() {
-        let names: Vec<_> = ErrorCode::ALL.iter().map(|code| code.name()).collect();
-        assert!(kvset_tokenize::TokenizeCode::NAMES.iter().all(|(_, name)| names.contains(name)));
+    fn a_model_without_a_tokenizer_is_refused() {
         let mut tokenizers = Tokenizers::default();
         let refused =
             tokenizers.tokenize((Some("m"), b"{}", EventTime(0)), &Generated::Unknown, &mut |_, _, _| Ok(()));

@@ -2,11 +2,12 @@
 
 use super::apis::anthropic::{self, Conversion};
 use super::apis::{field, responses};
-use super::error::{TokenizeCode, TokenizeError};
+use super::error::of_json;
 use super::fields::ObjectFields;
 use super::rules::ChatRules;
 use super::tools;
 use super::unrendered::{self, says_something};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use minijinja::Value;
 use minijinja::value::ValueKind;
 use serde::Deserialize;
@@ -159,14 +160,14 @@ pub(super) struct Thoughts {
 
 impl<'a> Body<'a> {
     /// Reads a body, bare or under `body`.
-    pub fn read(json: &'a [u8]) -> Result<Self, TokenizeError> {
-        let fault = |error| TokenizeError::from_json(&error);
+    pub fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
+        let fault = |error| of_json(&error);
         let mut outline: ObjectOutline<'a> = serde_json::from_slice(json).map_err(fault)?;
         let mut text = json;
         if let Some(body) = outline.body {
             if outline.other_endpoint {
                 let detail = "`url` of the batch's line names an endpoint that generates no text";
-                return Err(TokenizeError::new(TokenizeCode::UnsupportedContent, detail));
+                return Err(DecodeError::new(ErrorCode::UnsupportedContent, detail));
             }
             text = body.get().as_bytes();
             outline = serde_json::from_slice(text).map_err(fault)?;
@@ -185,8 +186,8 @@ impl<'a> Body<'a> {
     }
 
     /// Takes the fields that a client's library would have put into the body, where the body itself has none.
-    fn take_extra(&mut self, json: &'a str) -> Result<(), TokenizeError> {
-        let fault = |error| TokenizeError::from_json(&error);
+    fn take_extra(&mut self, json: &'a str) -> Result<(), DecodeError> {
+        let fault = |error| of_json(&error);
         if !json.starts_with('{') {
             return Ok(());
         }
@@ -221,32 +222,32 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), TokenizeError> {
-        let refuse = |code, detail: &'static str| Err(TokenizeError::new(code, detail));
+    fn check(&self) -> Result<(), DecodeError> {
+        let refuse = |code, detail: &'static str| Err(DecodeError::new(code, detail));
         if self.chat_template.is_some() {
-            return refuse(TokenizeCode::UnsupportedField, "the body brings a chat_template of its own");
+            return refuse(ErrorCode::UnsupportedField, "the body brings a chat_template of its own");
         }
         if self.prompt_embeds.is_some() {
-            return refuse(TokenizeCode::UnsupportedContent, "prompt_embeds is no text");
+            return refuse(ErrorCode::UnsupportedContent, "prompt_embeds is no text");
         }
         if self.prompt.is_some() && self.is_of_ollama() {
             let detail = "`prompt` is of Ollama's API (`options`, `keep_alive`, `context`, `template`), which puts \
                 it into its \
                 model's template: write it as the chat that it becomes";
-            return refuse(TokenizeCode::UnsupportedField, detail);
+            return refuse(ErrorCode::UnsupportedField, detail);
         }
         match (&self.messages, &self.prompt, &self.input) {
             (_, Some(CompletionPrompts::Stored), _) => {
                 let detail = "`prompt` is a stored prompt, whose text only the API's provider has: log the request \
                     with its messages";
-                refuse(TokenizeCode::UnsupportedField, detail)
+                refuse(ErrorCode::UnsupportedField, detail)
             }
-            (Some(_), Some(_), _) => refuse(TokenizeCode::InvalidBody, "the body has messages and a prompt"),
+            (Some(_), Some(_), _) => refuse(ErrorCode::InvalidBody, "the body has messages and a prompt"),
             (Some(_), _, Some(input)) | (_, Some(_), Some(input)) if input.is_true() => {
                 Err(unrendered::refused("input"))
             }
             (None, None, None) => {
-                refuse(TokenizeCode::MissingField, "the body has neither messages, prompt nor input")
+                refuse(ErrorCode::MissingField, "the body has neither messages, prompt nor input")
             }
             _ => Ok(()),
         }
@@ -269,7 +270,7 @@ impl<'a> Body<'a> {
     pub fn take_chat(
         &mut self,
         mut conversion: Conversion<'_>,
-    ) -> Result<Option<Vec<ObjectFields>>, TokenizeError> {
+    ) -> Result<Option<Vec<ObjectFields>>, DecodeError> {
         let instructions = self.instructions.take().filter(Value::is_true);
         let system = self.system.take().filter(Value::is_true);
         // What an answer thought is a text, what a request asks for has fields.
@@ -315,7 +316,7 @@ impl<'a> Body<'a> {
     ///
     /// # Errors
     /// A field that says it in words of which nobody knows what they mean.
-    pub fn thoughts(&self, rules: &ChatRules) -> Result<Thoughts, TokenizeError> {
+    pub fn thoughts(&self, rules: &ChatRules) -> Result<Thoughts, DecodeError> {
         let mut thoughts = Thoughts { switches: true, ..Thoughts::default() };
         thoughts.effort = self.reasoning_effort.clone().filter(|effort| !effort.is_none());
         if let Some(reasoning) = self.reasoning.as_ref().filter(|reasoning| reasoning.is_true()) {
@@ -349,7 +350,7 @@ impl<'a> Body<'a> {
 }
 
 /// Refuses the first of these that is there: it has no place in this kind of body.
-fn refuse_any<const N: usize>(fields: [(&str, &Option<Value>); N]) -> Result<(), TokenizeError> {
+fn refuse_any<const N: usize>(fields: [(&str, &Option<Value>); N]) -> Result<(), DecodeError> {
     let says = |value: &Option<Value>| value.as_ref().is_some_and(Value::is_true);
     match fields.into_iter().find(|(_, value)| says(value)) {
         Some((name, _)) => Err(unrendered::refused(name)),

@@ -1,7 +1,6 @@
 //! A chat as text: what the engine gives to the model's template, and what the template makes of it.
 
 use super::body::{Body, Thoughts};
-use super::error::{TokenizeCode, TokenizeError};
 use super::fields::ObjectFields;
 use super::messages::Preparation;
 use super::model::Model;
@@ -10,6 +9,7 @@ use super::roles::RenderedRoles;
 use super::rules::ChatRules;
 use super::template::ChatTemplates;
 use super::{developer, tools};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use kvset_core::units::EventTime;
 use minijinja::Value;
 
@@ -43,12 +43,12 @@ impl Setting {
         mut body: Body<'_>,
         roles: &mut RenderedRoles,
         mut remarks: ChatRemarks,
-    ) -> Result<(String, Option<String>, ChatRemarks), TokenizeError> {
+    ) -> Result<(String, Option<String>, ChatRemarks), DecodeError> {
         let Some(templates) = &model.templates else {
-            return Err(TokenizeError::new(TokenizeCode::NoChatTemplate, "the model has no chat template"));
+            return Err(DecodeError::new(ErrorCode::NoChatTemplate, "the model has no chat template"));
         };
         if messages.is_empty() {
-            return Err(TokenizeError::new(TokenizeCode::MissingField, "the chat has no message"));
+            return Err(DecodeError::new(ErrorCode::MissingField, "the chat has no message"));
         }
         let tools = tools::declared(body.tools.take(), body.tool_choice.as_ref(), self.rules)?;
         let name = templates.choose(tools.is_some())?;
@@ -91,7 +91,7 @@ impl Setting {
         name: &str,
         body: Body<'_>,
         variables: &mut Variables,
-    ) -> Result<(bool, bool), TokenizeError> {
+    ) -> Result<(bool, bool), DecodeError> {
         let thoughts = body.thoughts(self.rules)?;
         let kwargs = body.chat_template_kwargs.unwrap_or_default();
         let asked = |name: &str, field: Option<bool>, otherwise: bool| {
@@ -165,7 +165,7 @@ impl Setting {
     }
 }
 
-fn mark_end(messages: &mut [ObjectFields]) -> Result<(), TokenizeError> {
+fn mark_end(messages: &mut [ObjectFields]) -> Result<(), DecodeError> {
     let content = messages
         .last_mut()
         .and_then(|message| message.0.iter_mut().find(|(name, _)| name == "content"))
@@ -177,14 +177,14 @@ fn mark_end(messages: &mut [ObjectFields]) -> Result<(), TokenizeError> {
         return Ok(());
     }
     let detail = "continue_final_message needs a final message whose content is a text";
-    Err(TokenizeError::new(TokenizeCode::UnsupportedField, detail))
+    Err(DecodeError::new(ErrorCode::UnsupportedField, detail))
 }
 
 /// Cuts the text where the final message ends; a template that trims messages trimmed this one too.
-fn cut_at_mark(mut text: String) -> Result<String, TokenizeError> {
+fn cut_at_mark(mut text: String) -> Result<String, DecodeError> {
     let Some(end) = text.rfind(CONTINUE.trim_end()) else {
         let detail = "the chat template leaves out the final message, which is to be continued";
-        return Err(TokenizeError::new(TokenizeCode::UnsupportedField, detail));
+        return Err(DecodeError::new(ErrorCode::UnsupportedField, detail));
     };
     let kept = if text[end..].starts_with(CONTINUE) { end } else { text[..end].trim_end().len() };
     text.truncate(kept);

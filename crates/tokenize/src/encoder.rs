@@ -19,8 +19,9 @@
 //!   whole: a token precedes it.
 
 use super::cache::SharedCache;
-use super::error::{ModelError, TokenizeCode, TokenizeError};
+use super::error::ModelError;
 use aho_corasick::{AhoCorasick, MatchKind};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use tokenizers::models::ModelWrapper;
 use tokenizers::{AddedToken, Tokenizer};
 
@@ -70,7 +71,7 @@ impl Encoder {
         cache: &SharedCache,
         reuse: &mut EncoderReuse,
         ids: &mut Vec<u32>,
-    ) -> Result<&'t str, TokenizeError> {
+    ) -> Result<&'t str, DecodeError> {
         if framed {
             ids.extend(&self.frame.0);
         }
@@ -92,10 +93,10 @@ impl Encoder {
         Ok(last)
     }
 
-    fn encode_piece(&self, piece: &str, ids: &mut Vec<u32>) -> Result<(), TokenizeError> {
+    fn encode_piece(&self, piece: &str, ids: &mut Vec<u32>) -> Result<(), DecodeError> {
         let encoding = self.tokenizer.encode_fast(piece, false).map_err(|_| {
             let detail = format!("the tokenizer failed on a text of {} bytes", piece.len());
-            TokenizeError::new(TokenizeCode::TokenizerFailed, detail)
+            DecodeError::new(ErrorCode::TokenizerFailed, detail)
         })?;
         ids.extend(encoding.get_ids());
         Ok(())

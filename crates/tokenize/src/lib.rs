@@ -55,7 +55,7 @@ mod tools;
 mod unrendered;
 
 pub use encoder::EncoderReuse;
-pub use error::{ModelError, TokenizeCode, TokenizeError};
+pub use error::ModelError;
 pub use model::{Model, ModelFiles};
 pub use remarks::ChatRemarks;
 pub use request::{RequestTokenizer, TokenizeLimits, TokenizedPrompts};

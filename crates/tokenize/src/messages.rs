@@ -1,10 +1,10 @@
 //! Messages made ready for a chat template, as inference servers do it.
 
-use super::error::{TokenizeCode, TokenizeError};
 use super::fields::ObjectFields;
 use super::remarks::ChatRemarks;
 use super::rules::{BILLING_HEADER, ChatRules};
 use super::unrendered::{self, shown_role};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use kvset_core::units::names::listed;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -41,7 +41,7 @@ impl Preparation {
         mut message: ObjectFields,
         index: usize,
         remarks: &mut ChatRemarks,
-    ) -> Result<ObjectFields, TokenizeError> {
+    ) -> Result<ObjectFields, DecodeError> {
         message.0.retain(|(_, value)| !value.is_none());
         let role = self.role(&message, index)?;
         message.set("role", Value::from(role.as_str()));
@@ -72,9 +72,9 @@ impl Preparation {
     }
 
     /// The role, where the engine takes it.
-    fn role(self, message: &ObjectFields, index: usize) -> Result<String, TokenizeError> {
+    fn role(self, message: &ObjectFields, index: usize) -> Result<String, DecodeError> {
         let said = message.get("role").and_then(Value::as_str);
-        let said = said.ok_or_else(|| refused(TokenizeCode::MissingField, index, "it has no role"))?;
+        let said = said.ok_or_else(|| refused(ErrorCode::MissingField, index, "it has no role"))?;
         if self.rules.roles.is_empty() {
             return Ok(said.to_owned());
         }
@@ -84,7 +84,7 @@ impl Preparation {
         }
         let (rules, role) = (self.rules, shown_role(Some(said)));
         let what = format!("its role is {role}, which {} {} does not take", rules.engine, rules.version);
-        Err(refused(TokenizeCode::UnrenderedField, index, &what))
+        Err(refused(ErrorCode::UnrenderedField, index, &what))
     }
 
     fn content(
@@ -93,7 +93,7 @@ impl Preparation {
         role: &str,
         index: usize,
         remarks: &mut ChatRemarks,
-    ) -> Result<Value, TokenizeError> {
+    ) -> Result<Value, DecodeError> {
         let mut parts = match content.kind() {
             ValueKind::String => vec![ContentPart::Text(content.clone())],
             ValueKind::Seq => {
@@ -104,7 +104,7 @@ impl Preparation {
             }
             _ => {
                 let what = "its content is neither text nor a list of parts";
-                return Err(refused(TokenizeCode::InvalidBody, index, what));
+                return Err(refused(ErrorCode::InvalidBody, index, what));
             }
         };
         let has_header = role == "system" && parts.iter().any(ContentPart::has_billing_header);
@@ -122,8 +122,8 @@ impl Preparation {
         Ok(Value::from(texts.join(self.rules.part_joiner)))
     }
 
-    fn calls(self, calls: &Value, index: usize) -> Result<Value, TokenizeError> {
-        let wrong = || refused(TokenizeCode::InvalidBody, index, "its tool_calls are not a list of calls");
+    fn calls(self, calls: &Value, index: usize) -> Result<Value, DecodeError> {
+        let wrong = || refused(ErrorCode::InvalidBody, index, "its tool_calls are not a list of calls");
         if calls.kind() != ValueKind::Seq {
             return Err(wrong());
         }
@@ -131,7 +131,7 @@ impl Preparation {
         calls.map(|call| self.call(&call, index)).collect()
     }
 
-    fn call(self, call: &Value, index: usize) -> Result<Value, TokenizeError> {
+    fn call(self, call: &Value, index: usize) -> Result<Value, DecodeError> {
         let function = call.get_attr("function").ok().filter(|function| function.kind() == ValueKind::Map);
         let Some(function) = function else { return Ok(call.clone()) };
         let arguments = function.get_attr("arguments").unwrap_or_default();
@@ -146,15 +146,15 @@ impl Preparation {
             _ if self.rules.empties_bad_arguments => empty(),
             _ => {
                 let what = "the arguments of a tool call are not JSON";
-                return Err(refused(TokenizeCode::InvalidBody, index, what));
+                return Err(refused(ErrorCode::InvalidBody, index, what));
             }
         };
         Ok(with(call, "function", with(&function, "arguments", parsed)))
     }
 }
 
-fn refused(code: TokenizeCode, index: usize, what: &str) -> TokenizeError {
-    TokenizeError::new(code, format!("message {index}: {what}"))
+fn refused(code: ErrorCode, index: usize, what: &str) -> DecodeError {
+    DecodeError::new(code, format!("message {index}: {what}"))
 }
 
 /// Whether a message needs no content: an assistant's may be its calls or its thoughts alone.
@@ -173,7 +173,7 @@ fn other_text(message: &ObjectFields) -> Option<&str> {
 }
 
 /// Why a message without a content has no text that an engine reads.
-fn without_content(message: &ObjectFields, index: usize) -> TokenizeError {
+fn without_content(message: &ObjectFields, index: usize) -> DecodeError {
     let what = match other_text(message) {
         Some(name) => {
             format!("it has no content but `{name}`, which no engine reads: write that as `content`")
@@ -183,7 +183,7 @@ fn without_content(message: &ObjectFields, index: usize) -> TokenizeError {
                 .to_owned()
         }
     };
-    refused(TokenizeCode::MissingField, index, &what)
+    refused(ErrorCode::MissingField, index, &what)
 }
 
 /// A part of a content.
@@ -195,7 +195,7 @@ enum ContentPart {
 
 impl ContentPart {
     /// What is neither text nor a reference to a tool is refused.
-    fn of(part: &Value, index: usize, number: usize) -> Result<Self, TokenizeError> {
+    fn of(part: &Value, index: usize, number: usize) -> Result<Self, DecodeError> {
         if part.as_str().is_some() {
             return Ok(Self::Text(part.clone()));
         }
@@ -208,12 +208,12 @@ impl ContentPart {
             Some(_) => {
                 let what =
                     format!("part {number} is not text; images, audio, video and files are not supported");
-                return Err(refused(TokenizeCode::UnsupportedContent, index, &what));
+                return Err(refused(ErrorCode::UnsupportedContent, index, &what));
             }
             None => None,
         };
         let what = format!("part {number} has no type, or not the text of it");
-        read.ok_or_else(|| refused(TokenizeCode::MissingField, index, &what))
+        read.ok_or_else(|| refused(ErrorCode::MissingField, index, &what))
     }
 
     fn has_billing_header(&self) -> bool {

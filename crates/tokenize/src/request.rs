@@ -5,7 +5,6 @@ use super::body::{Body, CompletionPrompts};
 use super::cache::SharedCache;
 use super::chat::Setting;
 use super::encoder::EncoderReuse;
-use super::error::{TokenizeCode, TokenizeError};
 use super::fields::ObjectFields;
 use super::longest::LongestTexts;
 use super::marks;
@@ -15,6 +14,7 @@ use super::remarks::ChatRemarks;
 use super::roles::RenderedRoles;
 use super::rules::ChatRules;
 use kvset_core::engines::chat_engine::ChatEngine;
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use kvset_core::units::EventTime;
 use std::fmt;
 use std::sync::Arc;
@@ -173,12 +173,12 @@ impl RequestTokenizer {
     /// tokenizer puts around a text; `add_special_tokens` in the body says otherwise.
     ///
     /// # Errors
-    /// [`TokenizeError`]; nothing is known of the request then.
+    /// [`DecodeError`]; nothing is known of the request then.
     pub fn tokenize(
         &mut self,
         body: &[u8],
         time: Option<EventTime>,
-    ) -> Result<&TokenizedPrompts, TokenizeError> {
+    ) -> Result<&TokenizedPrompts, DecodeError> {
         self.prompts.clear();
         self.tail.clear();
         self.check_size("the body", body.len(), self.limits.max_body_bytes)?;
@@ -196,7 +196,7 @@ impl RequestTokenizer {
             None => self.completion(body)?,
         }
         if self.prompts.is_empty() {
-            return Err(TokenizeError::new(TokenizeCode::MissingField, "the prompt is an empty list"));
+            return Err(DecodeError::new(ErrorCode::MissingField, "the prompt is an empty list"));
         }
         Ok(&self.prompts)
     }
@@ -210,10 +210,10 @@ impl RequestTokenizer {
     /// tokenizer joins the prompt's end with the answer, the answer's by itself.
     ///
     /// # Errors
-    /// [`TokenizeError`]: the text is too large, or the tokenizer fails on it.
-    pub fn tokenize_answer(&mut self, text: &str) -> Result<Vec<u32>, TokenizeError> {
+    /// [`DecodeError`]: the text is too large, or the tokenizer fails on it.
+    pub fn tokenize_answer(&mut self, text: &str) -> Result<Vec<u32>, DecodeError> {
         self.check_size("an answer", text.len(), self.limits.max_prompt_bytes)?;
-        let mut encode = |text: &str| -> Result<Vec<u32>, TokenizeError> {
+        let mut encode = |text: &str| -> Result<Vec<u32>, DecodeError> {
             let mut ids = Vec::new();
             self.model.encoder.encode(text, false, &self.cache, &mut self.reuse, &mut ids)?;
             Ok(ids)
@@ -225,15 +225,15 @@ impl RequestTokenizer {
         }
     }
 
-    fn check_size(&self, what: &str, bytes: usize, limit: usize) -> Result<(), TokenizeError> {
+    fn check_size(&self, what: &str, bytes: usize, limit: usize) -> Result<(), DecodeError> {
         if bytes <= limit {
             return Ok(());
         }
         let detail = format!("{what} has {bytes} bytes, more than the {limit} allowed");
-        Err(TokenizeError::new(TokenizeCode::RequestTooLarge, detail))
+        Err(DecodeError::new(ErrorCode::RequestTooLarge, detail))
     }
 
-    fn completion(&mut self, body: Body<'_>) -> Result<(), TokenizeError> {
+    fn completion(&mut self, body: Body<'_>) -> Result<(), DecodeError> {
         let framed = body.add_special_tokens.unwrap_or(true);
         match body.prompt {
             Some(CompletionPrompts::Text(text)) => self.text(&text, framed)?,
@@ -254,7 +254,7 @@ impl RequestTokenizer {
         self.prompts.end_prompt();
     }
 
-    fn text(&mut self, text: &str, framed: bool) -> Result<(), TokenizeError> {
+    fn text(&mut self, text: &str, framed: bool) -> Result<(), DecodeError> {
         if let Some(partings) = &mut self.partings {
             let parting = partings.observe(None, FirstText::of_completion(text));
             let longest = LongestTexts::of(text);
@@ -265,7 +265,7 @@ impl RequestTokenizer {
         Ok(())
     }
 
-    fn encode(&mut self, text: &str, framed: bool) -> Result<(), TokenizeError> {
+    fn encode(&mut self, text: &str, framed: bool) -> Result<(), DecodeError> {
         self.check_size("a prompt", text.len(), self.limits.max_prompt_bytes)?;
         let ids = &mut self.prompts.ids;
         let last = self.model.encoder.encode(text, framed, &self.cache, &mut self.reuse, ids)?;
@@ -280,12 +280,12 @@ impl RequestTokenizer {
         body: Body<'_>,
         time: Option<EventTime>,
         remarks: ChatRemarks,
-    ) -> Result<(), TokenizeError> {
+    ) -> Result<(), DecodeError> {
         let framed = body.add_special_tokens.unwrap_or(false);
         if !marks::says_something(&messages) {
             let detail = "every `content` of its messages is empty: the log leaves texts out, and without them it \
                 has no prompts";
-            return Err(TokenizeError::new(TokenizeCode::MissingField, detail));
+            return Err(DecodeError::new(ErrorCode::MissingField, detail));
         }
         let mut remarks = remarks;
         if let Some(partings) = &mut self.partings {

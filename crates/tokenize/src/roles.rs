@@ -4,10 +4,10 @@
 //! role stands at the head of a chat, or behind it, its message is changed and the chat is rendered once more: a
 //! template that makes the same text of both does not render it.
 
-use super::error::{TokenizeCode, TokenizeError};
 use super::fields::ObjectFields;
 use super::template::ChatTemplates;
 use super::unrendered::shown_role;
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
@@ -32,8 +32,8 @@ impl RenderedRoles {
         template: &'static str,
         messages: &[ObjectFields],
         text: &str,
-        mut render: impl FnMut(Vec<ObjectFields>) -> Result<String, TokenizeError>,
-    ) -> Result<(), TokenizeError> {
+        mut render: impl FnMut(Vec<ObjectFields>) -> Result<String, DecodeError>,
+    ) -> Result<(), DecodeError> {
         for (index, message) in messages.iter().enumerate() {
             let role = message.role();
             let is_first = index == 0;
@@ -57,7 +57,7 @@ impl RenderedRoles {
                     shown_role(Some(role)),
                     index + 1
                 );
-                return Err(TokenizeError::new(TokenizeCode::UnrenderedField, detail));
+                return Err(DecodeError::new(ErrorCode::UnrenderedField, detail));
             }
             if self.0.len() < MOST {
                 self.0.push((template, role.to_owned(), is_first));

@@ -2,8 +2,9 @@
 //! `lstrip_blocks`, loop controls, `tojson`, `raise_exception`, `strftime_now`, `generation` blocks and
 //! the methods of Python's strings, lists and dicts.
 
-use super::error::{ModelError, TokenizeCode, TokenizeError};
+use super::error::ModelError;
 use super::{python, strftime};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use kvset_core::units::EventTime;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Rest};
@@ -80,13 +81,13 @@ impl ChatTemplates {
     }
 
     /// The template for a chat: one of its own for chats with tools, where the model has it.
-    pub fn choose(&self, has_tools: bool) -> Result<&'static str, TokenizeError> {
+    pub fn choose(&self, has_tools: bool) -> Result<&'static str, DecodeError> {
         [WITH_TOOLS, DEFAULT]
             .into_iter()
             .skip(usize::from(!has_tools))
             .find(|name| self.environment.get_template(name).is_ok())
             .ok_or_else(|| {
-                TokenizeError::new(TokenizeCode::NoChatTemplate, "the model has no default chat template")
+                DecodeError::new(ErrorCode::NoChatTemplate, "the model has no default chat template")
             })
     }
 
@@ -178,7 +179,7 @@ impl ChatTemplates {
         mut variables: Vec<(String, Value)>,
         time: Option<EventTime>,
         max_bytes: usize,
-    ) -> Result<String, TokenizeError> {
+    ) -> Result<String, DecodeError> {
         let template = self.environment.get_template(name).map_err(|error| refusal(&error))?;
         if let Some(time) = time {
             let now = move |format: String| {
@@ -191,11 +192,11 @@ impl ChatTemplates {
         let rendered = template.render_captured_to(Value::from_pairs(variables), &mut text);
         if text.bytes.len() > max_bytes {
             let detail = format!("the rendered prompt is larger than {max_bytes} bytes");
-            return Err(TokenizeError::new(TokenizeCode::RequestTooLarge, detail));
+            return Err(DecodeError::new(ErrorCode::RequestTooLarge, detail));
         }
         rendered.map_err(|error| refusal(&error))?;
         String::from_utf8(text.bytes)
-            .map_err(|_| TokenizeError::new(TokenizeCode::TemplateFailed, "rendered to no UTF-8"))
+            .map_err(|_| DecodeError::new(ErrorCode::TemplateFailed, "rendered to no UTF-8"))
     }
 }
 
@@ -240,16 +241,16 @@ fn environment() -> Result<Environment<'static>, Error> {
 }
 
 /// What went wrong in a template, without its words, which may hold the prompt's.
-fn refusal(error: &Error) -> TokenizeError {
+fn refusal(error: &Error) -> DecodeError {
     let raised = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source())
         .filter_map(|error| error.downcast_ref::<Error>())
         .any(|error| error.detail() == Some(RAISED));
     let (code, what) = match raised {
-        true => (TokenizeCode::TemplateRefused, "the chat template refused the messages"),
-        false => (TokenizeCode::TemplateFailed, "the chat template failed on the messages"),
+        true => (ErrorCode::TemplateRefused, "the chat template refused the messages"),
+        false => (ErrorCode::TemplateFailed, "the chat template failed on the messages"),
     };
     let line = error.line().map_or_else(String::new, |line| format!(", at line {line} of the template"));
-    TokenizeError::new(code, format!("{what}{line} ({:?})", error.kind()))
+    DecodeError::new(code, format!("{what}{line} ({:?})", error.kind()))
 }
 
 /// The source with `{% generation %}` blocks, which mark what the model wrote and render as their
@@ -279,7 +280,7 @@ fn without_generation_tags(source: &str) -> String {
 mod tests {
     use super::*;
 
-    fn render(source: &str, variables: &[(&str, Value)]) -> Result<String, TokenizeError> {
+    fn render(source: &str, variables: &[(&str, Value)]) -> Result<String, DecodeError> {
         let sources = vec![(DEFAULT.to_owned(), source.to_owned())];
         let templates = ChatTemplates::compile(sources, &[]).expect("the template parses");
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -300,20 +301,20 @@ mod tests {
     fn what_a_template_raises_is_not_quoted() {
         let secret = [("secret", Value::from("hunter2"))];
         let error = render("\n{{ raise_exception('Bad: ' + secret) }}", &secret).expect_err("raised");
-        assert_eq!(error.code(), TokenizeCode::TemplateRefused);
+        assert_eq!(error.code(), ErrorCode::TemplateRefused);
         assert!(!error.to_string().contains("hunter2"), "{error}");
         assert!(error.detail().contains("line 2"), "{error}");
         let in_macro = "{% macro m() %}{{ raise_exception('no') }}{% endmacro %}{{ m() }}";
-        assert_eq!(render(in_macro, &[]).expect_err("raised").code(), TokenizeCode::TemplateRefused);
+        assert_eq!(render(in_macro, &[]).expect_err("raised").code(), ErrorCode::TemplateRefused);
         let error = render("{{ secret.split(1, 2, 3, 4) }}", &secret).expect_err("wrong arguments");
-        assert_eq!(error.code(), TokenizeCode::TemplateFailed);
+        assert_eq!(error.code(), ErrorCode::TemplateFailed);
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }
 
     #[test]
     fn a_rendering_without_end_is_cut_off() {
         let error = render("{% for i in range(100000) %}{{ 'x' * 100 }}{% endfor %}", &[]);
-        assert_eq!(error.expect_err("too large").code(), TokenizeCode::RequestTooLarge);
+        assert_eq!(error.expect_err("too large").code(), ErrorCode::RequestTooLarge);
     }
 
     #[test]
@@ -322,6 +323,6 @@ mod tests {
         let templates = ChatTemplates::compile(sources, &[]).expect("the template parses");
         let at = |time| templates.render(DEFAULT, Vec::new(), time, 1000);
         assert_eq!(at(Some(EventTime(86_400_000))).as_deref(), Ok("02 Jan 1970"));
-        assert_eq!(at(None).expect_err("no time is known").code(), TokenizeCode::TemplateFailed);
+        assert_eq!(at(None).expect_err("no time is known").code(), ErrorCode::TemplateFailed);
     }
 }

@@ -1,9 +1,9 @@
 //! Tools as engines show them to chat templates, whichever API declares them.
 
 use super::apis::{field, kind, written};
-use super::error::TokenizeError;
 use super::rules::ChatRules;
 use super::unrendered;
+use kvset_core::request::refusal::DecodeError;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
@@ -20,7 +20,7 @@ pub(super) fn declared(
     tools: Option<Vec<Value>>,
     choice: Option<&Value>,
     rules: &ChatRules,
-) -> Result<Option<Vec<Value>>, TokenizeError> {
+) -> Result<Option<Vec<Value>>, DecodeError> {
     let Some(tools) = tools else { return Ok(None) };
     if tools.is_empty() || rules.tool_choice_hides_tools && choice.and_then(Value::as_str) == Some("none") {
         // A template with tools of its own is for bodies that have the field.

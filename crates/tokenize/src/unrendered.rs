@@ -5,7 +5,7 @@
 //! refused by the name of the field: leaving it out would give fewer pages than the prompt has, in
 //! silence.
 
-use super::error::{TokenizeCode, TokenizeError};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use serde_json::value::RawValue;
 
 /// Fields of a body, by the APIs that document them as part of the prompt.
@@ -58,10 +58,10 @@ pub(super) const MESSAGE_FIELDS: [&str; 7] =
     ["function_call", "refusal", "audio", "images", "prefix", "partial", "attachments"];
 
 /// The refusal of a body that carries `field`.
-pub(super) fn refused(field: &str) -> TokenizeError {
+pub(super) fn refused(field: &str) -> DecodeError {
     let detail =
         format!("`{field}` is part of the prompt and would not be rendered by the model's chat template");
-    TokenizeError::new(TokenizeCode::UnrenderedField, detail)
+    DecodeError::new(ErrorCode::UnrenderedField, detail)
 }
 
 /// A role as messages quote it: names of roles are short; anything else may be a part of a prompt.

@@ -1,7 +1,8 @@
 //! What each engine makes of a body: text by text, rule by rule, and nothing of a prompt left out in silence.
 
 use kvset_core::engines::chat_engine::ChatEngine::{self, Sglang, Vllm};
-use kvset_tokenize::{Model, ModelFiles, RequestTokenizer, TokenizeError, TokenizeLimits};
+use kvset_core::request::refusal::DecodeError;
+use kvset_tokenize::{Model, ModelFiles, RequestTokenizer, TokenizeLimits};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ fn chatml() -> Arc<Model> {
     Arc::new(Model::load(&folder).expect("a usable model"))
 }
 
-fn ids(model: &Arc<Model>, engine: ChatEngine, body: &Value) -> Result<Vec<u32>, TokenizeError> {
+fn ids(model: &Arc<Model>, engine: ChatEngine, body: &Value) -> Result<Vec<u32>, DecodeError> {
     let tokenizer = RequestTokenizer::new(Arc::clone(model), TokenizeLimits::default());
     let mut tokenizer = tokenizer.served_by(engine);
     let prompts = tokenizer.tokenize(body.to_string().as_bytes(), None)?;

@@ -1,9 +1,10 @@
-//! One request as it arrives: what its event says, its labels, whether a sample has it, and what it found;
-//! prompts in memory.
+//! One request as it arrives: what its event says, its labels, whether a sample has it, what it found, and why one is
+//! refused; prompts in memory.
 
 pub mod event;
 pub mod id_scheme;
 pub mod labels;
 pub mod outcome;
 pub mod prompts;
+pub mod refusal;
 pub mod sample;

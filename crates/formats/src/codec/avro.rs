@@ -3,12 +3,12 @@
 //! A general Avro decoder builds a tree of values and copies every byte string; this one knows one
 //! schema, and borrows. `tests/codec_request` holds it equal to apache-avro on the same bytes.
 
-use super::error::{DecodeError, ErrorCode};
 use super::limits::DecodeLimits;
 use super::message::{FieldSlot, FieldVisitor, PAGE_IDS, RequestMessage};
 use super::schema;
 use super::wire::{Cursor, put_bytes, put_long};
 use kvset_core::request::labels::Labels;
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use kvset_core::units::pages::PageIds;
 use std::borrow::Cow;
 use std::convert::Infallible;

@@ -1,6 +1,5 @@
 //! Avro object container files of request events, for replaying a recorded topic.
 
-use super::error::DecodeError;
 use super::json;
 use super::limits::DecodeLimits;
 use super::message::Decoded;
@@ -11,6 +10,7 @@ use apache_avro::error::Details;
 use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
 use apache_avro::{Reader, Schema};
+use kvset_core::request::refusal::DecodeError;
 use std::io::{self, BufReader, Chain, Cursor, Read};
 
 /// First bytes of a container.

@@ -1,7 +1,7 @@
 //! A refused record on its way to the dead-letter topic (`schemas/dead_letter.avsc`).
 
-use super::error::DecodeError;
 use super::frame::Payload;
+use kvset_core::request::refusal::DecodeError;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The record that was refused, as it was read.

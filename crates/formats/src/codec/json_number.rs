@@ -1,7 +1,7 @@
 //! Numbers of a JSON object, and where its values come from one after another.
 
-use super::error::{DecodeError, ErrorCode};
 use crate::any_value::{Any, Scalar, TakeValue, pass_items, pass_members, wrong_kind};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess};
 
 /// The field whose faults have a code of their own.

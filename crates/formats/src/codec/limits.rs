@@ -1,9 +1,9 @@
 //! The checks a request event must pass before the core sees it.
 
-use super::error::{DecodeError, ErrorCode};
 use super::message::{Decoded, RequestMessage};
 use kvset_core::request::event::{CachedTokens, RequestEvent, check_cached_tokens, check_numbers};
 use kvset_core::request::labels::Labels;
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
 use std::borrow::Cow;

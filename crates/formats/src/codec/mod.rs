@@ -8,7 +8,7 @@ mod avro;
 mod container;
 mod datum;
 mod dead_letter;
-mod error;
+
 mod estimate;
 mod estimate_error;
 mod frame;
@@ -28,13 +28,13 @@ mod writer;
 
 pub use container::{CONTAINER_MAGIC, ContainerError, ContainerLines, ContainerReader};
 pub use dead_letter::{DeadLetter, LetterContent, Provenance, SourceRecord};
-pub use error::{DecodeError, ErrorCode};
 pub use estimate::{
     EstimateDetail, EstimateEncoding, EstimateKey, decode_estimate, encode_estimate, estimate_headers,
     pool_partition,
 };
 pub use estimate_error::EstimateError;
 pub use frame::{Payload, SCHEMA_HEADER, SchemaId, SchemaRef, names_own_schema, uuid};
+pub use kvset_core::request::refusal::{DecodeError, ErrorCode};
 pub use limits::{DecodeLimits, check_page_count};
 pub use message::{Decoded, RequestMessage};
 pub use raw::{RawPrompt, RawRequest, encode_raw_request, read_raw_request};

@@ -1,8 +1,8 @@
 //! The raw request (`schemas/raw_request.avsc`) as an Avro datum, read where it lies and written.
 
-use super::error::{DecodeError, ErrorCode};
 use super::schema;
 use super::wire::{Cursor, put_bytes, put_long};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 
 /// A request of a raw log. `Debug` is left out: the prompt must reach no log.
 pub struct RawRequest<'a> {

@@ -1,6 +1,5 @@
 //! Records of the request topic: which encoding one is in, and both directions.
 
-use super::error::{DecodeError, ErrorCode};
 use super::frame::{Frame, Payload, SchemaId, SchemaRef, uuid};
 use super::limits::DecodeLimits;
 use super::message::{Decoded, RequestMessage};
@@ -8,6 +7,7 @@ use super::raw::{RawRequest, read_raw_request};
 use super::resolved::ResolvedEvent;
 use super::writer::{LookupError, WriterSchema, WriterSchemas};
 use super::{avro, json, schema};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! Request events of schemas other than our own: apache-avro resolves them, this takes them over.
 
-use super::error::{DecodeError, ErrorCode};
 use super::message::{FieldSlot, FieldVisitor, PAGE_IDS, RequestMessage};
 use apache_avro::Schema;
 use apache_avro::schema::Name;
 use apache_avro::types::Value;
 use kvset_core::request::labels::Labels;
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use kvset_core::units::pages::PageIds;
 use std::borrow::Cow;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Avro's binary primitives over a borrowed record, every step bounds-checked.
 
-use super::error::{DecodeError, ErrorCode};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 
 /// A reading position in one record's bytes.
 pub(super) struct Cursor<'a> {

@@ -6,7 +6,6 @@
 //! order, further fields, missing fields that have a default, narrower numbers.
 
 use super::avro::{self, IdBuffers};
-use super::error::{DecodeError, ErrorCode};
 use super::frame::SchemaRef;
 use super::json;
 use super::limits::DecodeLimits;
@@ -18,6 +17,7 @@ use super::whole::{NotWhole, read_whole};
 use apache_avro::Schema;
 use apache_avro::types::Value;
 use apache_avro::writer::datum::GenericDatumWriter;
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use std::fmt;
 use std::sync::Arc;
 

@@ -7,8 +7,6 @@ use super::numbers::NumberFault;
 use crate::codec::DecodeError;
 use crate::time::TimeFault;
 use kvset_core::request::event::PageCountMismatch;
-#[cfg(feature = "tokenize")]
-use kvset_tokenize::TokenizeError;
 use std::fmt;
 
 /// Why a row is refused.
@@ -54,13 +52,9 @@ pub enum RowFault {
     /// The number of page ids contradicts the number of tokens.
     #[error("{0}; --page-size says how many tokens a page has where the trace does not")]
     PageCount(#[from] PageCountMismatch),
-    /// An event is not what `schemas/request_event.avsc` allows.
+    /// An event is not what `schemas/request_event.avsc` allows, or a request cannot be tokenised.
     #[error(transparent)]
     Event(#[from] DecodeError),
-    /// A request cannot be tokenised.
-    #[cfg(feature = "tokenize")]
-    #[error(transparent)]
-    Request(#[from] TokenizeError),
     /// The line is longer than the configured limit.
     #[error("the line is longer than {limit} bytes")]
     LineTooLong { limit: usize },

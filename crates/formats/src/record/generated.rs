@@ -6,9 +6,11 @@
 //! recognised by that.
 
 use super::numbers::TokenId;
+#[cfg(feature = "tokenize")]
+use crate::codec::DecodeError;
 use kvset_core::units::names::listed;
 #[cfg(feature = "tokenize")]
-use kvset_tokenize::{RequestTokenizer, TokenizeError};
+use kvset_tokenize::RequestTokenizer;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -40,7 +42,7 @@ impl Generated {
     /// # Errors
     /// The tokenizer fails on its text.
     #[cfg(feature = "tokenize")]
-    pub fn ids_behind(&self, tokenizer: &mut RequestTokenizer) -> Result<Vec<u32>, TokenizeError> {
+    pub fn ids_behind(&self, tokenizer: &mut RequestTokenizer) -> Result<Vec<u32>, DecodeError> {
         match self {
             Self::Unknown => Ok(Vec::new()),
             Self::Ids(ids) => Ok(ids.clone()),

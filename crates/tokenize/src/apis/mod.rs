@@ -10,9 +10,9 @@
 pub(super) mod anthropic;
 pub(super) mod responses;
 
-use super::error::TokenizeError;
 use super::fields::ObjectFields;
 use super::unrendered;
+use kvset_core::request::refusal::DecodeError;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
@@ -79,6 +79,6 @@ fn call(id: Option<Value>, name: Value, arguments: Value) -> Value {
     }
 }
 
-fn unrendered(place: &str) -> TokenizeError {
+fn unrendered(place: &str) -> DecodeError {
     unrendered::refused(place)
 }

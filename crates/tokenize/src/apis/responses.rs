@@ -2,9 +2,9 @@
 
 use super::anthropic::Conversion;
 use super::{call, field, items, kind, message, text, unrendered, written};
-use crate::error::TokenizeError;
 use crate::fields::ObjectFields;
 use crate::rules::ChatRules;
+use kvset_core::request::refusal::DecodeError;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
@@ -19,7 +19,7 @@ pub(in super::super) fn chat(
     instructions: Option<&Value>,
     input: &Value,
     conversion: &Conversion<'_>,
-) -> Result<Vec<ObjectFields>, TokenizeError> {
+) -> Result<Vec<ObjectFields>, DecodeError> {
     let rules = conversion.rules;
     let mut chat = Vec::new();
     if let Some(instructions) = instructions {
@@ -57,7 +57,7 @@ fn add(
     place: &str,
     rules: &ChatRules,
     chat: &mut Vec<ObjectFields>,
-) -> Result<(), TokenizeError> {
+) -> Result<(), DecodeError> {
     let refused = || unrendered(place);
     match kind(item).as_str() {
         "" | "message" => {

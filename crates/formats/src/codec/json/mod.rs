@@ -3,7 +3,6 @@
 mod plain;
 
 use super::avro::IdBuffers;
-use super::error::{DecodeError, ErrorCode};
 use super::json_number::{CACHED_TOKENS, JsonNumber, Lenient, ValueSource};
 use super::limits::DecodeLimits;
 use super::message::{EVENT_TIME, FieldSlot, FieldVisitor, PAGE_IDS, RequestMessage};
@@ -12,6 +11,7 @@ use crate::key::Key;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kvset_core::request::labels::{Label, Labels};
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use kvset_core::units::pages::PageIds;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess};
 use serde_json::error::Category;

@@ -3,8 +3,8 @@
 use super::super::{call, content_of, field, kind, message, text, text_part, unrendered};
 use super::Conversion;
 use super::{not_text, results};
-use crate::error::TokenizeError;
 use crate::fields::ObjectFields;
+use kvset_core::request::refusal::DecodeError;
 use minijinja::Value;
 
 /// What the blocks of one message come to.
@@ -24,7 +24,7 @@ impl Conversion<'_> {
         blocks: &[Value],
         index: usize,
         chat: &mut Vec<ObjectFields>,
-    ) -> Result<(), TokenizeError> {
+    ) -> Result<(), DecodeError> {
         let mut found = MessageBlocks::default();
         for (number, block) in blocks.iter().enumerate() {
             let place = format!("messages[{index}].content[{number}]");
@@ -54,7 +54,7 @@ impl Conversion<'_> {
         Ok(())
     }
 
-    fn add_text(&self, block: &Value, place: &str, parts: &mut Vec<Value>) -> Result<(), TokenizeError> {
+    fn add_text(&self, block: &Value, place: &str, parts: &mut Vec<Value>) -> Result<(), DecodeError> {
         let text = text(block, "text").ok_or_else(|| not_text(block, place))?;
         if self.rules.keeps_empty_texts || !text.is_empty() {
             parts.push(text_part(&text));

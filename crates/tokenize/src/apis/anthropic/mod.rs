@@ -4,11 +4,11 @@ mod blocks;
 mod results;
 
 use super::{items, kind, message, text, unrendered};
-use crate::error::{TokenizeCode, TokenizeError};
 use crate::fields::ObjectFields;
 use crate::remarks::ChatRemarks;
 use crate::rules::{BILLING_HEADER, ChatRules};
 use crate::unrendered::shown_role;
+use kvset_core::request::refusal::{DecodeError, ErrorCode};
 use kvset_core::units::names::listed;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -48,7 +48,7 @@ impl Conversion<'_> {
         &mut self,
         system: Option<&Value>,
         messages: Vec<ObjectFields>,
-    ) -> Result<Vec<ObjectFields>, TokenizeError> {
+    ) -> Result<Vec<ObjectFields>, DecodeError> {
         let mut head =
             system.map(|system| self.system_texts(system, "system")).transpose()?.unwrap_or_default();
         let is_system = |message: &ObjectFields| message.role() == "system";
@@ -80,7 +80,7 @@ impl Conversion<'_> {
     }
 
     /// The texts of `system`, but for blocks that the engine drops.
-    fn system_texts(&mut self, system: &Value, place: &str) -> Result<Vec<String>, TokenizeError> {
+    fn system_texts(&mut self, system: &Value, place: &str) -> Result<Vec<String>, DecodeError> {
         let is_text = system.as_str().is_some();
         let mut texts = texts(system, place)?;
         let count = texts.len();
@@ -96,7 +96,7 @@ impl Conversion<'_> {
     }
 
     /// The text of a system message among the others.
-    fn late_text(&mut self, message: &ObjectFields, index: usize) -> Result<Option<String>, TokenizeError> {
+    fn late_text(&mut self, message: &ObjectFields, index: usize) -> Result<Option<String>, DecodeError> {
         let Some(content) = message.get("content") else { return Ok(None) };
         let mut texts = texts(content, &format!("messages[{index}].content"))?;
         if self.rules.drops_billing_header {
@@ -116,7 +116,7 @@ impl Conversion<'_> {
         mut message: ObjectFields,
         index: usize,
         chat: &mut Vec<ObjectFields>,
-    ) -> Result<(), TokenizeError> {
+    ) -> Result<(), DecodeError> {
         let said = message.role();
         let role = match said {
             "assistant" | "system" => said.to_owned(),
@@ -132,18 +132,18 @@ impl Conversion<'_> {
         Ok(())
     }
 
-    fn unknown_role(&self, message: &ObjectFields, index: usize) -> TokenizeError {
+    fn unknown_role(&self, message: &ObjectFields, index: usize) -> DecodeError {
         let (rules, role) = (self.rules, shown_role(Some(message.role())));
         let detail = format!(
             "`messages[{index}].role` is {role}, which {} {} does not take in Anthropic's API",
             rules.engine, rules.version
         );
-        TokenizeError::new(TokenizeCode::UnrenderedField, detail)
+        DecodeError::new(ErrorCode::UnrenderedField, detail)
     }
 }
 
 /// A text, or the texts of blocks.
-fn texts(content: &Value, place: &str) -> Result<Vec<String>, TokenizeError> {
+fn texts(content: &Value, place: &str) -> Result<Vec<String>, DecodeError> {
     if let Some(text) = content.as_str() {
         return Ok(vec![text.to_owned()]);
     }
@@ -159,11 +159,11 @@ fn texts(content: &Value, place: &str) -> Result<Vec<String>, TokenizeError> {
 }
 
 /// The refusal of a block that is no text, by its kind where the API has a name for it.
-fn not_text(block: &Value, place: &str) -> TokenizeError {
+fn not_text(block: &Value, place: &str) -> DecodeError {
     let kind = kind(block);
     let named = UNREAD.into_iter().find(|known| *known == kind);
     let what =
         named.map_or_else(|| "no text".to_owned(), |kind| format!("of the kind `{kind}`, which is no text"));
     let detail = format!("{place} is {what}; images, documents and files are not supported");
-    TokenizeError::new(TokenizeCode::UnsupportedContent, detail)
+    DecodeError::new(ErrorCode::UnsupportedContent, detail)
 }

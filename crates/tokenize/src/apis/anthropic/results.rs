@@ -2,14 +2,14 @@
 
 use super::super::{content_of, field, items, kind, message, text, text_part, unrendered};
 use super::{Conversion, not_text};
-use crate::error::TokenizeError;
 use crate::fields::ObjectFields;
+use kvset_core::request::refusal::DecodeError;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
 impl Conversion<'_> {
     /// The messages of a result: one, but where it refers to tools alongside what it says.
-    pub(super) fn results(&self, block: &Value, place: &str) -> Result<Vec<ObjectFields>, TokenizeError> {
+    pub(super) fn results(&self, block: &Value, place: &str) -> Result<Vec<ObjectFields>, DecodeError> {
         let answer = |content: Value| {
             let mut answer = message("tool", Some(content));
             if let Some(id) = field(block, "tool_use_id") {
@@ -46,7 +46,7 @@ impl Conversion<'_> {
 }
 
 /// A result in the turn of an assistant, which engines write as text.
-pub(super) fn as_text(block: &Value, place: &str) -> Result<Value, TokenizeError> {
+pub(super) fn as_text(block: &Value, place: &str) -> Result<Value, DecodeError> {
     let content = field(block, "content").unwrap_or_else(|| Value::from(""));
     // A list is written as Python prints it.
     let said = content.as_str().ok_or_else(|| unrendered(place))?;
@@ -54,7 +54,7 @@ pub(super) fn as_text(block: &Value, place: &str) -> Result<Value, TokenizeError
 }
 
 /// The texts of a result, and the tools it refers to.
-fn parts(block: &Value, place: &str) -> Result<Vec<Value>, TokenizeError> {
+fn parts(block: &Value, place: &str) -> Result<Vec<Value>, DecodeError> {
     let Some(content) = field(block, "content") else { return Ok(Vec::new()) };
     if let Some(said) = content.as_str() {
         return Ok(vec![text_part(said)]);

@@ -3,135 +3,99 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a record was refused. The names are a contract: they are the dead-letter header
-/// `kvset_error_code` and the metric label `code`; new ones may be added, none changes its meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ErrorCode {
-    /// The record's value has no bytes. (A record without a value, a tombstone, is passed.)
-    EmptyRecord,
-    /// The first bytes show neither Avro single-object encoding nor JSON, or not the configured one.
-    UnknownEncoding,
-    /// Avro single-object encoding of a schema this program does not know.
-    UnknownSchema,
-    /// The bytes are not what their encoding demands: cut off, wrong type, trailing bytes.
-    Undecodable,
-    /// The record is larger than `max_record_bytes`.
-    RecordTooLarge,
-    /// The request has more pages than `max_pages_per_request`.
-    TooManyPages,
-    /// The number of page ids does not fit the number of tokens.
-    PageCountMismatch,
-    /// The cached tokens are no number, negative, or more than the prompt's tokens.
-    InvalidCachedTokens,
-    /// A number is negative, fractional or too large for its field.
-    InvalidNumber,
-    /// The page size is zero or above `max_page_size`.
-    InvalidPageSize,
-    /// The event time lies outside the accepted range, often because it is not in milliseconds.
-    EventTimeOutOfRange,
-    /// The event time is further ahead of the record's own time stamp than `max_event_time_ahead`.
-    EventTimeAhead,
-    /// A required field is missing or null.
-    MissingField,
-    /// Neither the record key nor the value names a pool.
-    MissingPool,
-    /// The pool's name is no UTF-8, has control characters or is longer than `max_pool_bytes`.
-    InvalidPool,
-    /// The record key and the value name different pools.
-    PoolConflict,
-    /// The event's page size is not the one of its pool.
-    UnknownPageSize,
-    /// The pool is new and the number of pools has reached its bound.
-    TooManyPools,
-    /// Page ids are known under another prefix and the policy is to refuse that.
-    ChainViolation,
-    /// A request's body is not JSON, or a known field has the wrong type.
-    InvalidBody,
-    /// Images, audio, video, files or another content that is not text.
-    UnsupportedContent,
-    /// A field changes the prompt in a way this program does not follow.
-    UnsupportedField,
-    /// A field that is part of the prompt in the API the body was written for, and that no chat template
-    /// renders; the detail names it.
-    UnrenderedField,
-    /// The prompt is spread over several records, and this one holds a part of it.
-    ScatteredPrompt,
-    /// The record states another number of prompt tokens than it holds: a part of a prompt.
-    PromptMismatch,
-    /// Messages, but the model has no chat template.
-    NoChatTemplate,
-    /// The chat template called `raise_exception`.
-    TemplateRefused,
-    /// The chat template failed on these messages.
-    TemplateFailed,
-    /// The tokenizer failed on this text.
-    TokenizerFailed,
-    /// The prompt, or the number of prompts or tokens, is larger than its limit.
-    RequestTooLarge,
-    /// No tokenizer is configured for the request's model.
-    UnknownModel,
-    /// A field that a template or a time is taken from holds what it cannot hold.
-    InvalidField,
-    /// Records that the Kafka client cannot read, a batch with a wrong checksum for example, and that an operator
-    /// decided to pass.
-    Unreadable,
-    /// The event's page ids are of another scheme than its pool's, or `id_scheme` is no name of one.
-    IdSchemeMismatch,
+/// Declares [`ErrorCode`] with the name of each.
+macro_rules! codes {
+    ($($(#[$about:meta])+ $Name:ident $name:literal,)+) => {
+        /// Why a record was refused. The names are a contract: they are the dead-letter header
+        /// `kvset_error_code` and the metric label `code`; new ones may be added, none changes its meaning.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum ErrorCode {
+            $($(#[$about])+ $Name,)+
+        }
+
+        impl ErrorCode {
+            /// Every code; the complete set of metric labels.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$Name),+];
+
+            /// The stable name.
+            pub const fn name(self) -> &'static str {
+                [$($name),+][self as usize]
+            }
+        }
+    };
 }
 
-impl ErrorCode {
-    /// Every code with its stable name, in the order of this page.
-    const NAMES: [(Self, &'static str); 34] = [
-        (Self::EmptyRecord, "empty_record"),
-        (Self::UnknownEncoding, "unknown_encoding"),
-        (Self::UnknownSchema, "unknown_schema"),
-        (Self::Undecodable, "undecodable"),
-        (Self::RecordTooLarge, "record_too_large"),
-        (Self::TooManyPages, "too_many_pages"),
-        (Self::PageCountMismatch, "page_count_mismatch"),
-        (Self::InvalidCachedTokens, "invalid_cached_tokens"),
-        (Self::InvalidNumber, "invalid_number"),
-        (Self::InvalidPageSize, "invalid_page_size"),
-        (Self::EventTimeOutOfRange, "event_time_out_of_range"),
-        (Self::EventTimeAhead, "event_time_ahead"),
-        (Self::MissingField, "missing_field"),
-        (Self::MissingPool, "missing_pool"),
-        (Self::InvalidPool, "invalid_pool"),
-        (Self::PoolConflict, "pool_conflict"),
-        (Self::UnknownPageSize, "unknown_page_size"),
-        (Self::TooManyPools, "too_many_pools"),
-        (Self::ChainViolation, "chain_violation"),
-        (Self::InvalidBody, "invalid_body"),
-        (Self::UnsupportedContent, "unsupported_content"),
-        (Self::UnsupportedField, "unsupported_field"),
-        (Self::UnrenderedField, "unrendered_field"),
-        (Self::ScatteredPrompt, "scattered_prompt"),
-        (Self::PromptMismatch, "prompt_mismatch"),
-        (Self::NoChatTemplate, "no_chat_template"),
-        (Self::TemplateRefused, "template_refused"),
-        (Self::TemplateFailed, "template_failed"),
-        (Self::TokenizerFailed, "tokenizer_failed"),
-        (Self::RequestTooLarge, "request_too_large"),
-        (Self::UnknownModel, "unknown_model"),
-        (Self::InvalidField, "invalid_field"),
-        (Self::Unreadable, "unreadable"),
-        (Self::IdSchemeMismatch, "id_scheme_mismatch"),
-    ];
-
-    /// Every code; the complete set of metric labels.
-    pub const ALL: [Self; Self::NAMES.len()] = {
-        let (mut all, mut at) = ([Self::EmptyRecord; Self::NAMES.len()], 0);
-        while at < all.len() {
-            all[at] = Self::NAMES[at].0;
-            at += 1;
-        }
-        all
-    };
-
-    /// The stable name.
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize].1
-    }
+codes! {
+    /// The record's value has no bytes. (A record without a value, a tombstone, is passed.)
+    EmptyRecord "empty_record",
+    /// The first bytes show neither Avro single-object encoding nor JSON, or not the configured one.
+    UnknownEncoding "unknown_encoding",
+    /// Avro single-object encoding of a schema this program does not know.
+    UnknownSchema "unknown_schema",
+    /// The bytes are not what their encoding demands: cut off, wrong type, trailing bytes.
+    Undecodable "undecodable",
+    /// The record is larger than `max_record_bytes`.
+    RecordTooLarge "record_too_large",
+    /// The request has more pages than `max_pages_per_request`.
+    TooManyPages "too_many_pages",
+    /// The number of page ids does not fit the number of tokens.
+    PageCountMismatch "page_count_mismatch",
+    /// The cached tokens are no number, negative, or more than the prompt's tokens.
+    InvalidCachedTokens "invalid_cached_tokens",
+    /// A number is negative, fractional or too large for its field.
+    InvalidNumber "invalid_number",
+    /// The page size is zero or above `max_page_size`.
+    InvalidPageSize "invalid_page_size",
+    /// The event time lies outside the accepted range, often because it is not in milliseconds.
+    EventTimeOutOfRange "event_time_out_of_range",
+    /// The event time is further ahead of the record's own time stamp than `max_event_time_ahead`.
+    EventTimeAhead "event_time_ahead",
+    /// A required field is missing or null.
+    MissingField "missing_field",
+    /// Neither the record key nor the value names a pool.
+    MissingPool "missing_pool",
+    /// The pool's name is no UTF-8, has control characters or is longer than `max_pool_bytes`.
+    InvalidPool "invalid_pool",
+    /// The record key and the value name different pools.
+    PoolConflict "pool_conflict",
+    /// The event's page size is not the one of its pool.
+    UnknownPageSize "unknown_page_size",
+    /// The pool is new and the number of pools has reached its bound.
+    TooManyPools "too_many_pools",
+    /// Page ids are known under another prefix and the policy is to refuse that.
+    ChainViolation "chain_violation",
+    /// A request's body is not JSON, or a known field has the wrong type.
+    InvalidBody "invalid_body",
+    /// Images, audio, video, files or another content that is not text.
+    UnsupportedContent "unsupported_content",
+    /// A field changes the prompt in a way this program does not follow.
+    UnsupportedField "unsupported_field",
+    /// A field that is part of the prompt in the API the body was written for, and that no chat template
+    /// renders; the detail names it.
+    UnrenderedField "unrendered_field",
+    /// The prompt is spread over several records, and this one holds a part of it.
+    ScatteredPrompt "scattered_prompt",
+    /// The record states another number of prompt tokens than it holds: a part of a prompt.
+    PromptMismatch "prompt_mismatch",
+    /// Messages, but the model has no chat template.
+    NoChatTemplate "no_chat_template",
+    /// The chat template called `raise_exception`.
+    TemplateRefused "template_refused",
+    /// The chat template failed on these messages.
+    TemplateFailed "template_failed",
+    /// The tokenizer failed on this text.
+    TokenizerFailed "tokenizer_failed",
+    /// The prompt, or the number of prompts or tokens, is larger than its limit.
+    RequestTooLarge "request_too_large",
+    /// No tokenizer is configured for the request's model.
+    UnknownModel "unknown_model",
+    /// A field that a template or a time is taken from holds what it cannot hold.
+    InvalidField "invalid_field",
+    /// Records that the Kafka client cannot read, a batch with a wrong checksum for example, and that an operator
+    /// decided to pass.
+    Unreadable "unreadable",
+    /// The event's page ids are of another scheme than its pool's, or `id_scheme` is no name of one.
+    IdSchemeMismatch "id_scheme_mismatch",
 }
 
 impl ErrorCode {
