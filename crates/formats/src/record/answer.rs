@@ -5,8 +5,7 @@
 //! in: an array of chunks, or the stream's text as it was sent (`data: {...}` lines).
 
 use super::answer_names::{
-    self, ANSWER_IDS, CountKind, DETAILS, OF_A_USAGE, RESPONSES, ROW_LENGTHS, ROW_TOKENS, USAGES, count_of,
-    one_of, standard,
+    self, ANSWER_IDS, CountKind, DETAILS, RESPONSES, USAGES, count_of, of_prompt, one_of, standard,
 };
 use super::generated::{Generated, GeneratedReading, List};
 use super::json::{Fields, Object, ParseTrouble, ignore, read_length, read_line};
@@ -61,25 +60,10 @@ impl CacheWrites {
 pub struct LoggedAnswer {
     /// Where reading is, or why it stopped.
     trouble: ParseTrouble,
-    /// Tokens generated, for all prompts of the row.
-    output_tokens: Option<u64>,
+    /// What is counted, by its [kind](CountKind), for all prompts of the row.
+    counts: [Option<u64>; CountKind::COUNT],
     /// What was generated.
     generated: GeneratedReading,
-    /// Tokens of the prompt as the serving engine counted them, for all prompts of the row.
-    prompt_tokens: Option<u64>,
-    /// The same as the row states it by itself, in tokens and under names that do not say of what they are the length.
-    row_tokens: Option<u64>,
-    row_length: Option<u64>,
-    /// The same, but for what Anthropic counts apart.
-    input_tokens: Option<u64>,
-    /// Prompt tokens that came from the cache.
-    cached_tokens: Option<u64>,
-    /// The same, and those that were written to it, as Anthropic counts them.
-    cache_read: Option<u64>,
-    cache_creation: Option<u64>,
-    /// The latter by how long they are kept.
-    five_minutes: Option<u64>,
-    one_hour: Option<u64>,
     /// From arrival to the last token.
     duration: Option<Duration>,
     /// The same by other names.
@@ -127,21 +111,15 @@ impl LoggedAnswer {
     /// # Errors
     /// It is no count.
     pub fn read_named(&mut self, path: &str, value: &str) -> Result<(), DecodeError> {
-        if let Some((name, held)) = self.of_row(path) {
-            let read = numbers::count(value).map_err(|why| {
-                DecodeError::new(ErrorCode::InvalidNumber, format!("`{name}` holds no count: {why}"))
-            })?;
-            *held = read.or(*held);
-            return Ok(());
-        }
         let takes = path.split('.').next().is_some_and(Self::takes);
         let last = path.rsplit('.').next().filter(|_| takes);
-        let Some((name, count)) = last.and_then(count_of) else { return Ok(()) };
+        let known = of_prompt(path).or_else(|| count_of(last?, true));
+        let Some((name, kind)) = known else { return Ok(()) };
         self.trouble.field = name;
         let read = numbers::count(value).map_err(|why| {
             DecodeError::new(self.code(), format!("`{}` holds no count: {why}", self.trouble.field))
         })?;
-        read.into_iter().for_each(|number| *self.held(count) = Some(number));
+        self.note(kind, read);
         Ok(())
     }
 
@@ -149,17 +127,8 @@ impl LoggedAnswer {
     pub fn or(self, other: Self) -> Self {
         Self {
             trouble: ParseTrouble::default(),
-            output_tokens: self.output_tokens.or(other.output_tokens),
+            counts: std::array::from_fn(|kind| self.counts[kind].or(other.counts[kind])),
             generated: self.generated.or(other.generated),
-            prompt_tokens: self.prompt_tokens.or(other.prompt_tokens),
-            row_tokens: self.row_tokens.or(other.row_tokens),
-            row_length: self.row_length.or(other.row_length),
-            input_tokens: self.input_tokens.or(other.input_tokens),
-            cached_tokens: self.cached_tokens.or(other.cached_tokens),
-            cache_read: self.cache_read.or(other.cache_read),
-            cache_creation: self.cache_creation.or(other.cache_creation),
-            five_minutes: self.five_minutes.or(other.five_minutes),
-            one_hour: self.one_hour.or(other.one_hour),
             duration: self.duration.or(other.duration),
             times: self.times.or(other.times),
             outcome: self.outcome.or(other.outcome),
@@ -175,7 +144,7 @@ impl LoggedAnswer {
 
     /// The code of what is wrong with the field at hand.
     fn code(&self) -> ErrorCode {
-        match count_of(self.trouble.field) {
+        match count_of(self.trouble.field, true) {
             Some((_, CountKind::Cached | CountKind::CacheRead)) => ErrorCode::InvalidCachedTokens,
             _ => ErrorCode::InvalidNumber,
         }
@@ -212,22 +181,32 @@ impl LoggedAnswer {
         if let Some(known) = StatedTime::name(key).filter(|known| known.is_length()) {
             return self.times.read(known, map, Numbers::Dates, &mut self.trouble);
         }
-        let Some((name, _)) = self.of_row(key) else { return self.field(key, map) };
+        match of_prompt(key) {
+            Some((name, kind)) => self.read_count(name, kind, map),
+            None => self.field(key, map),
+        }
+    }
+
+    /// Reads a count; a later chunk without it leaves what an earlier one said.
+    fn read_count<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: &'static str,
+        kind: CountKind,
+        map: &mut A,
+    ) -> Result<(), A::Error> {
         self.trouble.field = name;
         let read = self.trouble.count(map)?;
-        if let Some((_, held)) = self.of_row(key) {
-            *held = read.or(*held);
-        }
+        self.note(kind, read);
         Ok(())
     }
 
-    /// A count of the prompt's tokens that the row states by itself, by its name.
-    fn of_row(&mut self, key: &str) -> Option<(&'static str, &mut Option<u64>)> {
-        match (one_of(&ROW_TOKENS, key), one_of(&ROW_LENGTHS, key)) {
-            (Some(name), _) => Some((name, &mut self.row_tokens)),
-            (None, Some(name)) => Some((name, &mut self.row_length)),
-            (None, None) => None,
-        }
+    fn note(&mut self, kind: CountKind, read: Option<u64>) {
+        let held = &mut self.counts[kind as usize];
+        *held = read.or(*held);
+    }
+
+    fn count(&self, kind: CountKind) -> Option<u64> {
+        self.counts[kind as usize]
     }
 
     /// Reads a field of the row that [`takes`](Self::takes) it; `trouble` learns where parsing stopped.
@@ -245,24 +224,29 @@ impl LoggedAnswer {
     /// Tokens generated for one of the row's `prompts`; a sum over several tells of none.
     pub fn output_tokens(&self, prompts: usize) -> Option<u64> {
         let listed = self.generated.listed();
-        self.output_tokens.or(listed).filter(|_| prompts == 1)
+        self.count(CountKind::Output).or(listed).filter(|_| prompts == 1)
     }
 
     /// What was generated for the row's only prompt.
     pub fn generated(&self, prompts: usize) -> Generated {
-        if prompts == 1 { self.generated.generated(self.output_tokens) } else { Generated::Unknown }
+        if prompts == 1 {
+            self.generated.generated(self.count(CountKind::Output))
+        } else {
+            Generated::Unknown
+        }
     }
 
     /// Tokens of all of the row's prompts together as the serving engine counted them.
     pub fn prompt_tokens(&self) -> Option<u64> {
-        let apart = self.cache_read.unwrap_or(0).saturating_add(self.cache_creation.unwrap_or(0));
-        let summed = self.input_tokens.map(|rest| rest.saturating_add(apart));
-        self.prompt_tokens.or(summed).or(self.row_tokens)
+        let count = |kind| self.count(kind);
+        let apart = [CountKind::CacheRead, CountKind::CacheCreation].map(|kind| count(kind).unwrap_or(0));
+        let summed = count(CountKind::Input).map(|rest| apart.into_iter().fold(rest, u64::saturating_add));
+        count(CountKind::Prompt).or(summed).or(count(CountKind::RowTokens))
     }
 
     /// The same of a row of token ids, whose length is one of tokens.
     pub fn prompt_ids(&self) -> Option<u64> {
-        self.prompt_tokens().or(self.row_length)
+        self.prompt_tokens().or(self.count(CountKind::RowLength))
     }
 
     /// Tokens of the row's only prompt that came from the serving engine's cache. Engines and APIs leave them out of a
@@ -271,16 +255,18 @@ impl LoggedAnswer {
         if prompts != 1 {
             return CachedTokens::Unstated;
         }
-        let has_usage = self.prompt_tokens.or(self.input_tokens).is_some();
-        CachedTokens::of_usage(self.cached_tokens.or(self.cache_read), has_usage)
+        let has_usage = self.count(CountKind::Prompt).or(self.count(CountKind::Input)).is_some();
+        let cached = self.count(CountKind::Cached).or(self.count(CountKind::CacheRead));
+        CachedTokens::of_usage(cached, has_usage)
     }
 
     /// Tokens of the row's only prompt that were written to the provider's cache.
     pub fn cache_writes(&self, prompts: usize) -> Option<CacheWrites> {
-        let (five_minutes, one_hour) = (self.five_minutes.unwrap_or(0), self.one_hour.unwrap_or(0));
+        let classes = [CountKind::FiveMinutes, CountKind::OneHour].map(|kind| self.count(kind));
+        let [five_minutes, one_hour] = classes.map(Option::unwrap_or_default);
         let classed = five_minutes.saturating_add(one_hour);
-        let is_classed = self.five_minutes.is_some() || self.one_hour.is_some();
-        let tokens = self.cache_creation.or(is_classed.then_some(classed))?;
+        let is_classed = classes != [None; 2];
+        let tokens = self.count(CountKind::CacheCreation).or(is_classed.then_some(classed))?;
         // A class beyond the sum is of other chunks than the sum: all that is known is the larger.
         let tokens = tokens.max(classed);
         (prompts == 1).then_some(CacheWrites { tokens, five_minutes, one_hour })
@@ -298,21 +284,7 @@ impl LoggedAnswer {
 
     /// Why no cache of pages served the request, where the row says so.
     pub fn passed_over(&self) -> Option<&'static str> {
-        self.outcome.passed_over(self.cached_tokens.is_some())
-    }
-
-    /// Where a count is kept.
-    fn held(&mut self, count: CountKind) -> &mut Option<u64> {
-        match count {
-            CountKind::Prompt => &mut self.prompt_tokens,
-            CountKind::Input => &mut self.input_tokens,
-            CountKind::Output => &mut self.output_tokens,
-            CountKind::Cached => &mut self.cached_tokens,
-            CountKind::CacheRead => &mut self.cache_read,
-            CountKind::CacheCreation => &mut self.cache_creation,
-            CountKind::FiveMinutes => &mut self.five_minutes,
-            CountKind::OneHour => &mut self.one_hour,
-        }
+        self.outcome.passed_over(self.count(CountKind::Cached).is_some())
     }
 
     /// Reads a usage, or what leads to one.
@@ -343,12 +315,8 @@ impl<'de> Fields<'de> for LoggedAnswer {
             return Ok(());
         }
         self.trouble.field = "";
-        if let Some((name, count)) = count_of(key).filter(|_| self.in_usage || !OF_A_USAGE.contains(&key)) {
-            self.trouble.field = name;
-            // A later chunk without it leaves what an earlier one said.
-            let number = self.trouble.count(map)?;
-            number.into_iter().for_each(|number| *self.held(count) = Some(number));
-            return Ok(());
+        if let Some((name, kind)) = count_of(key, self.in_usage) {
+            return self.read_count(name, kind, map);
         }
         if let Some(name) = one_of(&USAGES, key).or_else(|| one_of(&DETAILS, key)) {
             self.trouble.field = name;
