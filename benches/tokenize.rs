@@ -102,7 +102,7 @@ fn prepare(name: &str, model: &Arc<Model>, bodies: &[&str], threads: usize, limi
             };
             let prepared = preparer.prepare(&RawRecord { source, headers: Vec::new() });
             assert_eq!(prepared.refused, None);
-            tokens += prepared.tokens as usize;
+            tokens += prepared.total().tokens as usize;
         }
         tokens
     };

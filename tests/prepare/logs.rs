@@ -418,7 +418,7 @@ fn careless_records_are_refused_or_read_for_what_they_are() {
     let refusal = |preset: Option<Preset>, record: &str| {
         let prepared = prepare(&settings(preset), record.as_bytes());
         let code = prepared.refused.map(|code| code.name());
-        assert!(prepared.requests == 0 && code.is_some(), "{record}: {}", reason(&prepared));
+        assert!(prepared.shares.is_empty() && code.is_some(), "{record}: {}", reason(&prepared));
         format!("{}: {}", code.unwrap_or_default(), reason(&prepared))
     };
     let no_list = refusal(Some(Preset::Litellm), r#"{"call_type": "completion", "messages": "hunter2"}"#);

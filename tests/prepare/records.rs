@@ -85,7 +85,8 @@ fn token_ids_become_full_pages_of_the_pool_that_the_template_names() {
         prepare(&settings, r#"{"model": "m", "meta": {"cluster": "eu"}, "token_ids": [1, 2, 3, 4, 5, 6]}"#);
     let expected = ("m/eu".to_owned(), TIME, pages(Scope::GLOBAL, &[1, 2, 3, 4]), Some(6));
     assert_eq!(events(&prepared), [expected]);
-    assert_eq!((prepared.requests, prepared.tokens, prepared.pages), (1, 6, 1));
+    let total = prepared.total();
+    assert_eq!((total.requests, total.tokens, total.pages), (1, 6, 1));
     let several =
         prepare(&settings, r#"{"tokens": [[1, 2, 3, 4], [], [9]], "model": 7, "meta": {"cluster": true}}"#);
     let row = |ids: Vec<u64>, tokens| ("7/true".to_owned(), TIME, ids, Some(tokens));
@@ -100,7 +101,7 @@ fn a_chat_is_tokenised_by_the_model_it_names_bare_or_in_a_body() {
     let settings = settings();
     let chat = r#"{"model": "chat", "messages": [{"role": "user", "content": "How many pages are that?"}]}"#;
     let (bare, wrapped) = (prepare(&settings, chat), prepare(&settings, &format!(r#"{{"body": {chat}}}"#)));
-    assert!(bare.pages > 2, "{} pages", bare.pages);
+    assert!(bare.total().pages > 2, "{} pages", bare.total().pages);
     assert_eq!(events(&bare), events(&wrapped));
     let completion = prepare(&settings, r#"{"model": "chat", "prompt": [[1, 2, 3, 4], [5]]}"#);
     assert_eq!(events(&completion)[0].2, pages(Scope::GLOBAL, &[1, 2, 3, 4]));
@@ -309,7 +310,7 @@ fn names_come_from_headers_and_keys_too() {
     settings.prepare.pool = "{header:cluster}/{key}".parse().expect("a template");
     let headers: [(&str, &[u8]); 2] = [("other", b"x"), ("cluster", b"eu")];
     let prepared = prepare_with(&settings, Some(b"k"), br#"{"tokens": [1]}"#, &headers);
-    assert_eq!(prepared.pool, "eu/k");
+    assert_eq!(prepared.shares[0].0, "eu/k");
     let without = prepare_with(&settings, Some(b"k"), br#"{"tokens": [1]}"#, &[]);
     assert_eq!(without.refused, Some(ErrorCode::MissingField));
 }
@@ -433,7 +434,7 @@ fn the_week_as_token_ids_gives_the_estimates_of_its_page_ids() {
         let record = crate::prepare_support::record(0, 0, Some(TIME), None, Some(&raw), &[]);
         let made = preparer.prepare(&record);
         assert_eq!((made.refused, made.outputs.len()), (None, 1));
-        tokens += made.tokens;
+        tokens += made.total().tokens;
         let output = made.outputs.into_iter().next().expect("an event");
         assert_eq!(output.key.as_deref(), Some(&b"week"[..]));
         prepared.push(0, "week", output.value.expect("an event"));

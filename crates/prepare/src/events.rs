@@ -1,7 +1,7 @@
 //! Prompts to request events: hashed, sampled, within limits, written.
 
 use super::recipe::{PageRules, PrepareLimits, Recipe};
-use super::records::PreparedRecord;
+use super::records::{PoolShare, PreparedRecord};
 use kvset_core::request::event::{CachedTokens, full_pages};
 use kvset_core::request::id_scheme::IdScheme;
 use kvset_core::request::labels::{Label, Labels};
@@ -116,10 +116,10 @@ impl<'a> Hashing<'a> {
     /// Adds the event of a prompt and the token ids of its answer, which are empty where they are not known.
     pub(super) fn prompt(&mut self, tokens: &[u32], answer: &[u32]) -> Result<(), DecodeError> {
         self.expect(self.out.outputs.len() + 1)?;
-        self.out.tokens += tokens.len() as u64;
+        self.out.share(&self.common.pool).tokens += tokens.len() as u64;
         self.out.time_form = self.common.form;
         let limit = self.recipe.limits.max_tokens;
-        if self.out.tokens > limit as u64 {
+        if self.out.total().tokens > limit as u64 {
             let detail = format!("the record has more tokens than prepare.max_tokens = {limit}");
             return Err(DecodeError::new(ErrorCode::RequestTooLarge, detail));
         }
@@ -182,7 +182,7 @@ pub(super) fn push_pages(
     }
     let limits = &recipe.limits.decode;
     let event = limits.admit(Some(pool.as_bytes()), message.clone())?.event;
-    out.tokens += event.input_tokens.unwrap_or(0);
+    out.share(pool).tokens += event.input_tokens.unwrap_or(0);
     let mut followed = Vec::new();
     if rules.sample_rate != Ratio::ONE {
         let page_size = event.page_size.unwrap_or(rules.page_size);
@@ -217,12 +217,8 @@ fn push(
         let detail = format!("its event has {bytes} bytes, more than prepare.max_event_bytes = {limit}");
         return Err(DecodeError::new(ErrorCode::TooManyPages, detail));
     }
-    if out.pool.is_empty() {
-        pool.clone_into(&mut out.pool);
-    }
-    out.requests += 1;
+    out.share(pool).add(PoolShare { requests: 1, tokens: 0, pages: message.page_ids.len() as u64 });
     out.note_arrival((message.event_time, message.event_time));
-    out.pages += message.page_ids.len() as u64;
     out.outputs.push(OutputRecord {
         destination: Destination::Results,
         partition: out.partition,

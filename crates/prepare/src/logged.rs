@@ -10,7 +10,7 @@ use super::fields::ValueDepth::{Body, Top};
 use super::fields::{self, PromptForms};
 use super::preparer::{Preparer, other_format};
 use super::recipe::RawFormat;
-use super::records::{PoolShare, PreparedRecord, RawRecord};
+use super::records::{PreparedRecord, RawRecord};
 use kvset_core::units::pages::PageIds;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestMessage, SourceRecord};
 use kvset_formats::logs::{EnvelopeRecords, LogReader, Logged, LoggedPrompt, LoggedRequest, Preset};
@@ -276,38 +276,4 @@ fn places(refused: &[usize], count: usize) -> String {
         refused.len(),
         named.join(", ")
     )
-}
-
-impl PreparedRecord {
-    /// Adds what became of a further request of the record.
-    fn add(&mut self, one: Self) {
-        self.outputs.extend(one.outputs);
-        self.requests += one.requests;
-        one.arrivals.into_iter().for_each(|arrivals| self.note_arrival(arrivals));
-        self.time_form = one.time_form.or(self.time_form);
-        self.tokens += one.tokens;
-        self.pages += one.pages;
-        self.stated.add(&one.stated);
-        self.placeholders.add(&one.placeholders);
-        if let Some(writes) = one.cache_writes {
-            self.cache_writes.get_or_insert_default().add(&writes);
-        }
-        if self.pool.is_empty() {
-            one.pool.clone_into(&mut self.pool);
-        }
-        let share = PoolShare { requests: one.requests, tokens: one.tokens, pages: one.pages };
-        match self.shares.iter_mut().find(|(pool, _)| *pool == one.pool) {
-            Some((_, known)) => known.add(share),
-            None => self.shares.push((one.pool, share)),
-        }
-    }
-}
-
-impl PoolShare {
-    /// Adds what another record comes to.
-    pub fn add(&mut self, other: Self) {
-        self.requests += other.requests;
-        self.tokens += other.tokens;
-        self.pages += other.pages;
-    }
 }

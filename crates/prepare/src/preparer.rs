@@ -356,10 +356,10 @@ impl Preparer {
             let form = tokenizers.tokenize(asked, &common.answer, &mut take)?;
             out.placeholders.add(&placeholders);
             let stated = stated.iter().find(|(known, _)| *known == form).and_then(|(_, tokens)| *tokens);
-            out.stated.compare(stated, out.tokens, form, &common.unread)
+            out.stated.compare(stated, out.total().tokens, form, &common.unread)
         };
         let hashed = hash(common, out);
-        if out.requests < 2 || !common.tells_of_answer() {
+        if out.total().requests < 2 || !common.tells_of_answer() {
             return hashed;
         }
         *out = PreparedRecord::of(out.partition);

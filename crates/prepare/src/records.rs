@@ -21,14 +21,8 @@ pub struct PreparedRecord {
     pub refused_requests: u64,
     /// Why it was passed over: it is of no request that a cache served.
     pub passed_over: Option<&'static str>,
-    /// The pool of the events, or of the first of them.
-    pub pool: String,
-    /// Request events.
-    pub requests: u64,
-    /// Prompt tokens, where they are known.
-    pub tokens: u64,
-    /// Pages whose ids went out, listed or named.
-    pub pages: u64,
+    /// Requests, tokens and pages by pool: those of its first event first.
+    pub shares: Vec<(String, PoolShare)>,
     /// Prompt tokens that were written to the provider's cache, where the log of a preset counts them.
     pub cache_writes: Option<CacheWrites>,
     /// Prompts whose tokens the record states.
@@ -39,8 +33,6 @@ pub struct PreparedRecord {
     pub arrivals: Option<(i64, i64)>,
     /// How the record writes that; nothing where it is the stamp of the record.
     pub time_form: Option<TimeForm>,
-    /// Requests, tokens and pages pool by pool, where the record may hold requests of several.
-    pub shares: Vec<(String, PoolShare)>,
 }
 
 impl PreparedRecord {
@@ -58,9 +50,38 @@ impl PreparedRecord {
         (*earliest, *latest) = ((*earliest).min(first), (*latest).max(last));
     }
 
+    /// What became of it in this pool, so far.
+    pub(super) fn share(&mut self, pool: &str) -> &mut PoolShare {
+        let at = self.shares.iter().position(|(known, _)| known == pool).unwrap_or_else(|| {
+            self.shares.push((pool.to_owned(), PoolShare::default()));
+            self.shares.len() - 1
+        });
+        &mut self.shares[at].1
+    }
+
+    /// What became of it in all pools.
+    pub fn total(&self) -> PoolShare {
+        let mut total = PoolShare::default();
+        self.shares.iter().for_each(|(_, share)| total.add(*share));
+        total
+    }
+
+    /// Adds what became of a further request of the record.
+    pub(super) fn add(&mut self, one: Self) {
+        self.outputs.extend(one.outputs);
+        one.arrivals.into_iter().for_each(|arrivals| self.note_arrival(arrivals));
+        self.time_form = one.time_form.or(self.time_form);
+        self.stated.add(&one.stated);
+        self.placeholders.add(&one.placeholders);
+        if let Some(writes) = one.cache_writes {
+            self.cache_writes.get_or_insert_default().add(&writes);
+        }
+        one.shares.iter().for_each(|(pool, share)| self.share(pool).add(*share));
+    }
+
     /// Whether at least as many of its requests were refused as became events.
     pub fn is_mostly_refused(&self) -> bool {
-        self.refused.is_some() && self.refused_requests >= self.requests
+        self.refused.is_some() && self.refused_requests >= self.total().requests
     }
 }
 
@@ -73,6 +94,15 @@ pub struct PoolShare {
     pub tokens: u64,
     /// Pages whose ids went out, listed or named.
     pub pages: u64,
+}
+
+impl PoolShare {
+    /// Adds what another record comes to.
+    pub fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.tokens += other.tokens;
+        self.pages += other.pages;
+    }
 }
 
 /// A record of a raw log.

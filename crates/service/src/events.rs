@@ -64,13 +64,11 @@ impl PrepareCounts {
             *self.refused.entry(code).or_default() += 1;
             self.refused_at.insert(code, offset);
         }
-        if prepared.shares.is_empty() && prepared.requests > 0 {
-            let share =
-                PoolShare { requests: prepared.requests, tokens: prepared.tokens, pages: prepared.pages };
-            self.add_share(&prepared.pool, share);
-        }
         for (pool, share) in &prepared.shares {
-            self.add_share(pool, *share);
+            if !self.pools.contains_key(pool) {
+                self.pools.insert(pool.clone(), PoolShare::default());
+            }
+            self.pools.get_mut(pool).into_iter().for_each(|counts| counts.add(*share));
         }
     }
 
@@ -78,15 +76,6 @@ impl PrepareCounts {
     pub(super) fn pass(&mut self, gap: OffsetGap) {
         *self.refused.entry(ErrorCode::Unreadable).or_default() += 1;
         self.refused_at.insert(ErrorCode::Unreadable, gap.start);
-    }
-
-    fn add_share(&mut self, pool: &str, share: PoolShare) {
-        if !self.pools.contains_key(pool) {
-            self.pools.insert(pool.to_owned(), PoolShare::default());
-        }
-        if let Some(counts) = self.pools.get_mut(pool) {
-            counts.add(share);
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use kvset_formats::placeholders::Placeholders;
 use kvset_formats::stated::StatedPrompts;
 use kvset_formats::time::TimeForm;
 use kvset_formats::trace::{self, CacheWrites, Format, PromptRepeats};
-use kvset_prepare::{PreparedRecord, Preparer, Preset, RawRecord};
+use kvset_prepare::{PoolShare, PreparedRecord, Preparer, Preset, RawRecord};
 use kvset_service::plan::schemas::open;
 use kvset_service::prepare::preparer;
 use kvset_settings::Settings;
@@ -105,24 +105,21 @@ impl DryRunFindings {
             self.note(json, shape.as_ref());
         }
         let mut prepared = preparer.prepare(&raw);
-        if prepared.requests > 0 {
+        let events = prepared.total().requests;
+        if events > 0 {
             self.kept.add(json);
-        }
-        if prepared.requests > 0 && prepared.cache_writes.is_none() {
-            prepared.cache_writes = written;
+            prepared.cache_writes = prepared.cache_writes.or(written);
         }
         let outcome = match (prepared.refused, prepared.passed_over) {
-            (Some(code), _) if prepared.requests > 0 => {
-                let (events, refused) = (prepared.requests, prepared.refused_requests);
-                format!(
-                    "{events} request event(s), {refused} request(s) refused: {}{}",
-                    code.name(),
-                    detail(&prepared)
-                )
-            }
+            (Some(code), _) if events > 0 => format!(
+                "{events} request event(s), {} request(s) refused: {}{}",
+                prepared.refused_requests,
+                code.name(),
+                detail(&prepared)
+            ),
             (Some(code), _) => format!("refused: {}{}", code.name(), detail(&prepared)),
             (None, Some(why)) => format!("passed over: {why}"),
-            (None, None) => format!("{} request event(s)", prepared.requests),
+            (None, None) => format!("{events} request event(s)"),
         };
         let number = self.records;
         self.outcomes.entry(outcome).or_insert((0, number)).0 += 1;
@@ -146,7 +143,7 @@ impl DryRunFindings {
             };
             let prepared = preparer.prepare(&RawRecord { source, headers: Vec::new() });
             let mut reading = RowReading {
-                may_be_text: prepared.tokens > 0 && prepared.placeholders.requests == 0,
+                may_be_text: prepared.total().tokens > 0 && prepared.placeholders.requests == 0,
                 ..RowReading::default()
             };
             let mut digest = Xxh3::new();
@@ -158,7 +155,7 @@ impl DryRunFindings {
                     reading.note(&found.event);
                 }
             }
-            (prepared.requests > 0).then(|| RowReading { digest: digest.digest(), ..reading })
+            (prepared.total().requests > 0).then(|| RowReading { digest: digest.digest(), ..reading })
         })
     }
 
@@ -192,21 +189,19 @@ impl DryRunFindings {
     }
 
     fn add(&mut self, prepared: &PreparedRecord, is_stamped: bool, record: &[u8]) {
-        if prepared.requests == 0 {
+        let PoolShare { requests, tokens, .. } = prepared.total();
+        if requests == 0 {
             return;
         }
-        self.tokens += prepared.tokens;
+        self.tokens += tokens;
         match prepared.time_form {
-            None if !is_stamped => self.unstamped += prepared.requests,
+            None if !is_stamped => self.unstamped += requests,
             _ => self.add_arrivals(prepared),
         }
         self.stated.add(&prepared.stated);
         self.placeholders.add(&prepared.placeholders);
         if let Some(writes) = &prepared.cache_writes {
             self.written.get_or_insert_default().add(writes);
-        }
-        if prepared.shares.is_empty() {
-            *self.pools.entry(prepared.pool.clone()).or_default() += prepared.requests;
         }
         for (pool, share) in &prepared.shares {
             *self.pools.entry(pool.clone()).or_default() += share.requests;
@@ -224,7 +219,7 @@ impl DryRunFindings {
 
     fn add_arrivals(&mut self, prepared: &PreparedRecord) {
         let Some((first, last)) = prepared.arrivals else { return };
-        *self.forms.entry(prepared.time_form).or_default() += prepared.requests;
+        *self.forms.entry(prepared.time_form).or_default() += prepared.total().requests;
         let (earliest, latest) = self.arrivals.get_or_insert((first, last));
         let behind = latest.saturating_sub(first);
         if behind > 0 {

@@ -25,7 +25,7 @@ fn otlp() {
     );
     let partly = prepare(&settings(Some(Preset::Otlp)), &fixture("otlp.jsonl")[9]);
     assert_eq!(events(&partly), [chat(), chat()], "the others of the record are none the worse");
-    assert_eq!((partly.outputs.len(), partly.requests, partly.shares.len()), (3, 2, 1));
+    assert_eq!((partly.outputs.len(), partly.total().requests, partly.shares.len()), (3, 2, 1));
 }
 
 /// Tools and parts of messages as the conventions write them, and what they say was not captured.

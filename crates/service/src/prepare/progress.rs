@@ -51,11 +51,7 @@ impl Observer for ProgressLog<'_> {
 impl NotedProgress {
     fn add(&mut self, counts: &PrepareCounts) {
         self.records += counts.records;
-        for pool in counts.pools.values() {
-            self.total.requests += pool.requests;
-            self.total.tokens += pool.tokens;
-            self.total.pages += pool.pages;
-        }
+        counts.pools.values().for_each(|pool| self.total.add(*pool));
         for (code, records) in &counts.refused {
             *self.refused.entry(code.name()).or_default() += records;
         }

@@ -128,6 +128,6 @@ mod tests {
         let prepared = prepare_guarded(&mut preparer, &record, |_, _| panic!("hunter2"));
         assert_eq!(prepared.refused, Some(ErrorCode::TokenizerFailed));
         let prepared = prepare_guarded(&mut preparer, &record, Preparer::prepare);
-        assert_eq!((prepared.refused, prepared.requests), (None, 1));
+        assert_eq!((prepared.refused, prepared.total().requests), (None, 1));
     }
 }
