@@ -109,7 +109,7 @@ fn the_order_written_is_kept_where_it_is_asked_for() {
     let text = [row(Some(2), 0), row(Some(1), 1)].concat();
     let mut reader = reader(&text, &options);
     while reader.next_item().expect("readable").is_some() {}
-    assert!(!reader.is_in_order());
+    assert!(!reader.findings().is_in_order);
     let said = reader.notes();
     assert!(
         said[0].starts_with("1 requests stand in the trace behind ones that came later, by up to 1ms"),

@@ -1,5 +1,6 @@
 //! Dynamo request traces: a record is written when its request ends.
 
+use super::extras::RowExtras;
 use super::fault::RowFault;
 use super::id_scope::IdScope;
 use super::json::{Fields, Ids, Name, Object, ParseTrouble, ignore, read_length, read_line, read_time};
@@ -9,7 +10,7 @@ use crate::identity::NamedParts;
 use crate::stated::{PromptForm, StatedPrompts};
 use crate::time::{NumberUnit, Numbers, Time, ms_of};
 use kvset_core::request::event::CachedTokens;
-use kvset_core::request::labels::{Label, Labels};
+use kvset_core::request::labels::Label;
 use kvset_core::units::PageSize;
 use kvset_core::units::names::listed;
 use serde::de::{Error as _, MapAccess};
@@ -46,11 +47,9 @@ struct DynamoFields {
     page_size: Option<PageSize>,
     ids: Option<Range<usize>>,
     output_tokens: Option<u64>,
-    session: Option<Range<usize>>,
-    scope_name: Option<Range<usize>>,
     cached_tokens: Option<u64>,
-    labels: Labels<Range<usize>>,
-    parts: NamedParts,
+    /// Its session, its labels, and what keeps its pages apart.
+    extras: RowExtras,
     /// Who computed the prompt, in whose cache its prefix is, and who the answer: a worker and its data-parallel
     /// rank, which has a cache of its own.
     prefill: (Option<Range<usize>>, Option<Range<usize>>),
@@ -82,11 +81,11 @@ impl DynamoRecord<'_> {
         if let (Some(stated), Some(found)) = (self.found.input_tokens, self.found.input_length) {
             StatedPrompts::default().compare(Some(stated), found, PromptForm::PageIds, &[""; 0])?;
         }
-        if self.found.labels.get(Label::Replica).is_none() {
+        if self.found.extras.labels.get(Label::Replica).is_none() {
             let replica = self.replica();
-            self.found.labels.set(Label::Replica, replica);
+            self.found.extras.labels.set(Label::Replica, replica);
         }
-        let kept = self.batch.kept_apart(&self.found.parts);
+        let kept = self.batch.kept_apart(&self.found.extras.parts);
         let received = self.received().ok_or_else(|| RowFault::missing("request_received_ms"))?;
         let mut draft = Draft {
             page_size: self.found.page_size,
@@ -94,14 +93,14 @@ impl DynamoRecord<'_> {
             input_tokens: self.found.input_length.or(self.found.input_tokens),
             output_tokens: self.found.output_tokens,
             duration_ms: self.found.total.map(ms_of),
-            session: self.found.session.clone(),
-            scope_name: self.found.scope_name.clone(),
+            session: self.found.extras.session.clone(),
+            scope_name: self.found.extras.scope_name.clone(),
             // A row that counts tokens leaves those out that its engine does not report.
             cached_tokens: CachedTokens::of_usage(
                 self.found.cached_tokens,
                 self.found.input_tokens.is_some(),
             ),
-            labels: self.found.labels.clone(),
+            labels: self.found.extras.labels.clone(),
             ..kept
         };
         draft.at(Some(received));
@@ -133,14 +132,8 @@ impl DynamoRecord<'_> {
 impl<'de> Fields<'de> for DynamoRecord<'_> {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         if self.scope_field == Some(key) {
-            self.trouble.field = "--id-scope field";
-            self.found.scope_name = self.name(map)?;
-            match (key, Label::of_field(key)) {
-                ("session_id", _) => self.found.session = self.found.scope_name.clone(),
-                (_, Some(label)) => self.found.labels.set(label, self.found.scope_name.clone()),
-                _ => {}
-            }
-            return Ok(());
+            let text = &mut self.batch.text;
+            return self.found.extras.read_scope(key, map, text, &mut self.trouble);
         }
         const MS: Numbers = Numbers::DatesOr(NumberUnit::Milliseconds);
         self.trouble.field = KNOWN
@@ -160,7 +153,7 @@ impl<'de> Fields<'de> for DynamoRecord<'_> {
             "input_tokens" => self.found.input_tokens = self.trouble.count(map)?,
             "input_length" => self.found.input_length = self.trouble.count(map)?,
             "output_tokens" => self.found.output_tokens = self.trouble.count(map)?,
-            "session_id" => self.found.session = self.name(map)?,
+            "session_id" => self.found.extras.session = self.name(map)?,
             "cached_tokens" => self.found.cached_tokens = self.trouble.count(map)?,
             "trace_block_size" => {
                 let tokens = self.trouble.count(map)?.and_then(|tokens| u32::try_from(tokens).ok());
@@ -172,11 +165,13 @@ impl<'de> Fields<'de> for DynamoRecord<'_> {
             "prefill_dp_rank" => self.found.prefill.1 = self.name(map)?,
             "decode_worker_id" => self.found.decode.0 = self.name(map)?,
             "decode_dp_rank" => self.found.decode.1 = self.name(map)?,
-            name if NamedParts::takes(name) => self.found.parts.read(name, map, &mut self.batch.text)?,
+            name if NamedParts::takes(name) => {
+                self.found.extras.parts.read(name, map, &mut self.batch.text)?
+            }
             field => match Label::of_field(field) {
                 Some(label) => {
                     let name = self.name(map)?;
-                    self.found.labels.set(label, name);
+                    self.found.extras.labels.set(label, name);
                 }
                 None => ignore(map)?,
             },

@@ -5,6 +5,7 @@ pub mod answer;
 mod answer_names;
 pub(crate) mod brief;
 pub(crate) mod dynamo;
+pub(crate) mod extras;
 pub mod fault;
 pub(crate) mod file_spans;
 pub mod generated;

@@ -7,7 +7,6 @@ use super::records::{Carried, Filled, TraceSource};
 use crate::codec::{ContainerReader, DecodeLimits};
 use crate::record::fault::RowFault;
 use crate::record::row::RowBatch;
-use kvset_core::units::PageSize;
 use std::io::BufRead;
 use std::sync::Arc;
 
@@ -19,17 +18,15 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Reads the container's head. Events that state no page size have the one requested, else
-    /// `page_size`.
+    /// Reads the container's head.
     pub fn open(
         bytes: Box<dyn BufRead + Send>,
         file: &Arc<str>,
-        page_size: PageSize,
         options: &ReadOptions,
     ) -> Result<Self, TraceError> {
         let reader = ContainerReader::open(bytes, DecodeLimits::default(), UNNAMED_POOL);
         let reader = reader.map_err(|source| TraceError::Container { file: Arc::clone(file), source })?;
-        Ok(Self { reader, file: Arc::clone(file), filer: EventFiler::new(page_size, options) })
+        Ok(Self { reader, file: Arc::clone(file), filer: EventFiler::new(options) })
     }
 }
 

@@ -3,8 +3,10 @@
 //! What comes out is what the reader alone gives, in its order. A caller that stops early ends the threads: they
 //! find nobody to send to. One that waits for a stream which never goes on is left waiting, and holds nothing up.
 
+use super::ahead::MadeAhead;
 use super::error::TraceError;
-use super::groups::{GroupReader, ItemGroup, RowGroup, TraceFindings};
+use super::findings::TraceFindings;
+use super::groups::{GroupReader, ItemGroup, RowGroup};
 use super::options::ReadOptions;
 use super::parallel::Parallel;
 use super::reader::{ReadProgress, TraceItem, TraceReader, open_with};
@@ -12,8 +14,6 @@ use kvset_core::estimate::config::PoolConfig;
 use std::io::Cursor;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread::{self, JoinHandle};
 
 /// Groups of requests that wait, alongside the one that is worked on and the one that is filled.
 const WAITING: usize = 1;
@@ -68,7 +68,7 @@ pub struct AheadReader {
 enum Groups {
     /// The caller's thread: it has the only core, or others parse for the reader.
     Here(Box<GroupReader>),
-    Background(Background),
+    Background(MadeAhead<Result<Option<RowGroup>, TraceError>, RowGroup, GroupReader>),
 }
 
 impl AheadReader {
@@ -80,7 +80,14 @@ impl AheadReader {
         let needs_a_thread = threads > 1 && !reader.is_parallel();
         let grouped = GroupReader::new(reader);
         let groups = match needs_a_thread {
-            true => Groups::Background(Background::start(grouped)?),
+            true => {
+                let started = MadeAhead::start("kvset-read", WAITING, grouped, |grouped, spare| {
+                    let next = grouped.next(spare);
+                    let is_last = !matches!(next, Ok(Some(_)));
+                    (next, is_last)
+                });
+                Groups::Background(started.map_err(|source| TraceError::Thread { source })?)
+            }
             false => Groups::Here(Box::new(grouped)),
         };
         Ok(Self { groups, group: RowGroup::default() })
@@ -111,7 +118,15 @@ impl AheadReader {
             let progress = read.progress;
             let next = match &mut self.groups {
                 Groups::Here(grouped) => grouped.next(read)?,
-                Groups::Background(background) => background.next(read)?,
+                Groups::Background(ahead) => match ahead.next(read) {
+                    Some(Ok(Some(group))) => Some(group),
+                    ended => {
+                        if let Some(grouped) = ahead.end() {
+                            self.groups = Groups::Here(Box::new(grouped));
+                        }
+                        ended.transpose()?.flatten()
+                    }
+                },
             };
             let Some(group) = next else {
                 self.group.progress = progress;
@@ -131,74 +146,7 @@ impl AheadReader {
     pub fn findings(&self) -> TraceFindings {
         match &self.groups {
             Groups::Here(grouped) => grouped.findings(),
-            Groups::Background(background) => TraceFindings::clone(&background.findings),
-        }
-    }
-}
-
-/// Groups filled on a thread of their own.
-struct Background {
-    groups: Receiver<ThreadMessage>,
-    spare: Sender<RowGroup>,
-    thread: Option<JoinHandle<()>>,
-    findings: Box<TraceFindings>,
-}
-
-/// What the thread has to say.
-enum ThreadMessage {
-    Group(RowGroup),
-    /// The trace is at its end; with what the reader found out.
-    End(Box<TraceFindings>),
-    Failed(TraceError),
-}
-
-impl Background {
-    /// # Errors
-    /// [`TraceError::Thread`]: the system has no thread to give.
-    fn start(grouped: GroupReader) -> Result<Self, TraceError> {
-        let (sender, groups) = sync_channel(WAITING);
-        let (spare, spares) = channel();
-        let work = move || read(grouped, &sender, &spares);
-        let thread = thread::Builder::new().name("kvset-read".to_owned()).spawn(work);
-        let thread = thread.map_err(|source| TraceError::Thread { source })?;
-        Ok(Self { groups, spare, thread: Some(thread), findings: Box::default() })
-    }
-
-    /// As [`GroupReader::next`].
-    fn next(&mut self, read: RowGroup) -> Result<Option<RowGroup>, TraceError> {
-        // Nobody to reuse it once the end was read.
-        drop(self.spare.send(read));
-        match self.groups.recv() {
-            Ok(ThreadMessage::Group(group)) => return Ok(Some(group)),
-            Ok(ThreadMessage::End(findings)) => self.findings = findings,
-            Ok(ThreadMessage::Failed(error)) => {
-                self.join();
-                return Err(error);
-            }
-            Err(_) => {}
-        }
-        self.join();
-        Ok(None)
-    }
-
-    /// A thread that did not come to its end by itself has panicked, which goes on here.
-    fn join(&mut self) {
-        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
-            std::panic::resume_unwind(panic);
-        }
-    }
-}
-
-/// The thread: reads until the end, an error, or until nobody listens.
-fn read(mut grouped: GroupReader, groups: &SyncSender<ThreadMessage>, spares: &Receiver<RowGroup>) {
-    loop {
-        let (message, is_last) = match grouped.next(spares.try_recv().unwrap_or_default()) {
-            Ok(Some(group)) => (ThreadMessage::Group(group), false),
-            Ok(None) => (ThreadMessage::End(Box::new(grouped.findings())), true),
-            Err(error) => (ThreadMessage::Failed(error), true),
-        };
-        if groups.send(message).is_err() || is_last {
-            return;
+            Groups::Background(_) => TraceFindings::default(),
         }
     }
 }
@@ -283,8 +231,7 @@ mod tests {
     fn a_caller_that_stops_ends_the_thread() {
         let mut ahead = AheadReader::new(reader(trace()), 2).expect("a thread");
         ahead.next_item().expect("memory");
-        let Groups::Background(Background { groups, thread, .. }) = ahead.groups else { panic!("no thread") };
-        drop(groups);
-        thread.expect("running").join().expect("no panic");
+        let Groups::Background(mut groups) = ahead.groups else { panic!("no thread") };
+        assert!(groups.end().is_some());
     }
 }

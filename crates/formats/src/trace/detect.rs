@@ -1,18 +1,18 @@
 //! Telling a trace's format, and where its records lie, from its first row.
 
+use super::first_row::FirstRow;
+use super::formats::LineFormat;
 use super::id_arrays::Shortened;
 use super::options::Format;
 use crate::almost_json;
 use crate::logs::shape::{PromptKind, RecordShape};
 use crate::logs::{EnvelopeRecords, FieldPath, Places, Preset, foreign, open};
-use crate::record::json::{Fields, Object, TOKEN_FIELDS, ignore, read_line, row_name};
 use crate::record::numbers::TokenId;
 use crate::record::stated_time::StatedTime;
 use crate::record::subagents::SubagentEvidence;
-use serde::de::MapAccess;
 use serde_json::value::RawValue;
 
-/// Most field names that an error message shows.
+/// Most fields that seem to be times and are named.
 const SHOWN_FIELDS: usize = 8;
 
 /// Tells a format by the row without its ids: they are nearly all of it, and would be read for each format anew.
@@ -80,9 +80,8 @@ pub fn format_of(row: &[u8]) -> Option<Format> {
     match row.trim_ascii_start().first()? {
         b'[' => is_token_ids(row).then_some(Format::TokenIds),
         b'{' => {
-            let mut seen = FirstRowFields::default();
-            read_line(row, Object(&mut seen)).ok()?;
-            let plain = seen.format();
+            // What is no text stands in words that nobody needs here.
+            let plain = LineFormat::shown_by(&FirstRow::of(&String::from_utf8_lossy(row))?);
             known_log(row, plain).or(plain)
         }
         _ => None,
@@ -172,9 +171,7 @@ fn describe(line: &[u8]) -> String {
                 .to_owned()
         }
         (Some(b'{'), Some(Ok(_))) => {
-            let mut seen = FirstRowFields::default();
-            let _ = read_line(line, Object(&mut seen));
-            seen.describe()
+            FirstRow::describe(&String::from_utf8_lossy(line))
         }
         (Some(b'['), Some(Ok(_))) => "a JSON array, whose items are of no format that is known".to_owned(),
         (Some(b'{' | b'['), _) => {
@@ -184,135 +181,6 @@ fn describe(line: &[u8]) -> String {
         }
         _ => "a line that is neither a JSON object nor an array".to_owned(),
     }
-}
-
-/// The fields of the first row that tell formats apart.
-#[derive(Debug, Default)]
-struct FirstRowFields {
-    fields: Vec<String>,
-    more_fields: usize,
-    dynamo: bool,
-    page_ids: bool,
-    event_time: bool,
-    token_ids: bool,
-    sessions: bool,
-    hash_ids: bool,
-    weka: bool,
-    qwen: bool,
-    openai: bool,
-    /// A text or a list under `input`, which is a prompt where a model is asked.
-    input: bool,
-    asks: bool,
-    /// Whether this is what an envelope holds; envelopes within envelopes are not opened.
-    within: bool,
-}
-
-impl FirstRowFields {
-    fn format(&self) -> Option<Format> {
-        match self {
-            Self { dynamo: true, .. } => Some(Format::Dynamo),
-            Self { page_ids: true, event_time: true, .. } => Some(Format::Events),
-            Self { token_ids: true, .. } => Some(Format::TokenIds),
-            Self { sessions: true, .. } => Some(Format::Weka),
-            Self { hash_ids: true, qwen: true, .. } => Some(Format::Qwen),
-            Self { hash_ids: true, weka: true, .. } => Some(Format::Weka),
-            Self { hash_ids: true, .. } => Some(Format::Mooncake),
-            Self { openai: true, .. } | Self { input: true, asks: true, .. } => Some(Format::Openai),
-            _ => None,
-        }
-    }
-
-    fn describe(&self) -> String {
-        let more = match self.more_fields {
-            0 => String::new(),
-            count => format!(" and {count} more"),
-        };
-        format!(
-            "a JSON object with the fields {}{more}, of no format that is known; a request in it is named with \
-             --request, and a file that begins with another line with --format and --skip-bad-rows",
-            self.fields.join(", ")
-        )
-    }
-
-    fn note_name(&mut self, key: &str) {
-        let is_name =
-            key.len() <= 40 && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
-        if is_name && self.fields.len() < SHOWN_FIELDS {
-            self.fields.push(key.to_owned());
-        } else {
-            self.more_fields += 1;
-        }
-    }
-
-    /// A dynamo file may wrap each record in an envelope.
-    fn look_into_event(&mut self, event: &RawValue) {
-        let mut inner = Self { within: true, ..Self::default() };
-        let readable = read_line(event.get().as_bytes(), Object(&mut inner)).is_ok();
-        self.dynamo |= readable && inner.dynamo;
-    }
-
-    /// A batch file wraps each request in an envelope.
-    fn look_into_body(&mut self, body: &RawValue) {
-        let mut inner = Self { within: true, ..Self::default() };
-        let readable = read_line(body.get().as_bytes(), Object(&mut inner)).is_ok();
-        self.openai |= readable && (inner.openai || (inner.input && inner.asks));
-    }
-}
-
-impl<'de> Fields<'de> for FirstRowFields {
-    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        self.note_name(key);
-        let key = row_name(key);
-        self.hash_ids |= matches!(key, "hash_ids" | "chunk_hashes" | "block_hashes" | "prefix_hashes");
-        self.weka |= matches!(key, "block_size" | "hash_id_scope");
-        self.qwen |= key == "chat_id";
-        self.page_ids |= key == "page_ids";
-        self.event_time |= key == "event_time";
-        self.asks |= key == "model";
-        let is_looked_at =
-            matches!(key, "requests" | "messages" | "prompt" | "input" | "schema" | "body" | "event");
-        if !is_looked_at && !TOKEN_FIELDS.contains(&key) {
-            return ignore(map);
-        }
-        let value: &RawValue = map.next_value()?;
-        let begins = value.get().as_bytes()[0];
-        match key {
-            "requests" => self.sessions |= is_session(value.get()),
-            "messages" => self.openai |= begins == b'[' || begins == b'"',
-            "prompt" => self.openai |= matches!(begins, b'[' | b'"' | b'{'),
-            "input" => {
-                self.input |= matches!(begins, b'[' | b'"');
-                self.openai |= is_chat(value.get());
-            }
-            "schema" => self.dynamo |= value.get().starts_with("\"dynamo.request.trace."),
-            "body" if !self.within => self.look_into_body(value),
-            "event" if !self.within => self.look_into_event(value),
-            _ if TOKEN_FIELDS.contains(&key) => {
-                self.token_ids |= begins == b'[' || value.get().starts_with("\"[");
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-/// Whether a list holds messages with roles: a chat, whatever asks for it.
-fn is_chat(list: &str) -> bool {
-    let items = serde_json::from_str::<Vec<&RawValue>>(list).unwrap_or_default();
-    items.first().is_some_and(|first| {
-        let members = crate::record::members::members(first.get()).unwrap_or_default();
-        let has = |wanted: &str| members.iter().any(|(name, _)| name == wanted);
-        has("role") && has("content")
-    })
-}
-
-/// Whether `requests` are those of a session, each with its time, its pages, or its own requests.
-fn is_session(requests: &str) -> bool {
-    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(requests) else { return requests != "null" };
-    items.first().is_none_or(|first| {
-        let members = crate::record::members::members(first.get()).unwrap_or_default();
-        members.iter().any(|(name, _)| matches!(name.as_ref(), "t" | "hash_ids" | "requests"))
-    })
 }
 
 #[cfg(test)]

@@ -2,69 +2,19 @@
 
 use super::id_arrays::ArrayPlaceholder;
 use crate::any_value::{Any, Scalar, TakeValue, wrong_kind};
-use crate::identity::NamedParts;
-use crate::record::answer::LoggedAnswer;
+use crate::record::extras::{KnownField, RowExtras};
 use crate::record::fault::RowFault;
 use crate::record::json::{Fields, Ids, Name, Object, ParseTrouble, ignore, read_length, read_time};
 use crate::record::row::{DeclaredScope, Draft, RowBatch, StatedTimes};
-use crate::record::stated_time::{StatedTime, TimeName};
 use crate::record::subagents::SubagentTimes;
-use crate::spelling::Spellings;
 use crate::time::{Moment, NumberUnit, Numbers, Time, ms_of};
-use hashbrown::HashMap;
-use kvset_core::request::labels::{Label, Labels};
+use kvset_core::request::event::CachedTokens;
 use kvset_core::units::PageSize;
-use kvset_core::units::names::listed;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 use std::ops::Range;
-use std::sync::LazyLock;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
-
-/// The field names of a row, and of the session and sub-agents around it.
-const KNOWN: [&str; 23] = listed(
-    "t in out hash_ids chunk_hashes block_hashes prefix_hashes chunk_size seq_len ids_chained api_time \
-        delay delay_ms input_length output_length duration_ms block_size hash_id_scope requests session_id \
-        id cached_tokens request_id",
-);
-
-/// What reads the value of a known field.
-#[derive(Debug, Clone, Copy)]
-enum FieldReader {
-    /// The row itself.
-    Own,
-    Time(TimeName),
-    Part,
-    Answer,
-    Label(Label),
-}
-
-/// Every known field. A row has a dozen, so none is looked for in lists.
-static READERS: LazyLock<HashMap<&'static str, (&'static str, FieldReader), foldhash::fast::FixedState>> =
-    LazyLock::new(|| {
-        let labels = Label::ALL.into_iter().map(|label| (label.name(), FieldReader::Label(label)));
-        let parts = NamedParts::names().map(|name| (name, FieldReader::Part));
-        let answers = LoggedAnswer::names()
-            .filter(|name| LoggedAnswer::takes(name))
-            .map(|name| (name, FieldReader::Answer));
-        let times = StatedTime::names().map(|known| (known.name, FieldReader::Time(known)));
-        let own = KNOWN.into_iter().map(|name| (name, FieldReader::Own));
-        // Of two readers of one name the last holds.
-        let all = labels.chain(parts).chain(answers).chain(times).chain(own);
-        all.map(|(name, reader)| (name, (name, reader))).collect()
-    });
-
-static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| Spellings::of(READERS.keys().copied()));
-
-/// What reads the value of a field, by its name in any spelling.
-fn reader_of(key: &str) -> Option<(&'static str, FieldReader)> {
-    let known = READERS.get(key).or_else(|| {
-        let usual = SPELLINGS.standard(key);
-        if usual == key { None } else { READERS.get(usual) }
-    });
-    known.copied()
-}
 
 /// Where the requests of one line go.
 pub(super) struct DraftSink<'s> {
@@ -86,8 +36,8 @@ pub(super) struct DraftSink<'s> {
 pub(super) struct EntryFields {
     /// When it came, by `t`.
     pub session_time: Option<Time>,
-    /// The same, by any other name.
-    pub stated: StatedTime,
+    /// The same by any other name, and what else rows say alongside a prompt.
+    pub extras: RowExtras,
     /// From the answer before it of its session to the request.
     pub delay: Option<Duration>,
     pub input_tokens: Option<u64>,
@@ -96,11 +46,6 @@ pub(super) struct EntryFields {
     /// The same without what a client took for it.
     pub api_time: Option<Duration>,
     pub cached_tokens: Option<u64>,
-    /// What the row says of the answer by other names than a trace has.
-    pub answer: Option<Box<LoggedAnswer>>,
-    pub labels: Labels<Range<usize>>,
-    /// What keeps its pages apart.
-    pub parts: NamedParts,
     pub page_size: Option<PageSize>,
     pub ids: Option<Range<usize>>,
     /// Whether the row declares them chained, as what `kvset generate` writes does.
@@ -110,15 +55,13 @@ pub(super) struct EntryFields {
     pub id: Option<Range<usize>>,
     /// A digest of the request's own name.
     pub request_id: Option<u64>,
-    pub session: Option<Range<usize>>,
-    pub scope_name: Option<Range<usize>>,
     pub declared: DeclaredScope,
 }
 
 impl EntryFields {
     /// When the object's request came.
     pub fn time(&self) -> Option<Time> {
-        self.session_time.or_else(|| self.stated.arrival(self.duration))
+        self.session_time.or_else(|| self.extras.time.arrival(self.duration))
     }
 }
 
@@ -135,28 +78,23 @@ impl<'a, 's> EntryReader<'a, 's> {
 
     /// The object's own request, if it has page ids.
     pub fn draft(&mut self) -> Option<Draft> {
-        let kept = self.sink.batch.kept_apart(&self.found.parts);
-        let found = &self.found;
-        let answer = found.answer.as_deref();
-        let cached_tokens = match found.cached_tokens {
-            Some(tokens) => Some(tokens).into(),
-            None => answer.map(|answer| answer.cached_tokens(1)).unwrap_or_default(),
-        };
+        let kept = self.sink.batch.kept_apart(&self.found.extras.parts);
+        let (found, extras, answer) = (&self.found, &self.found.extras, self.found.extras.answer());
         let mut draft = Draft {
             when: found.delay.map_or(StatedTimes::Unstated, StatedTimes::AfterAnswer),
             page_size: found.page_size,
             ids: found.ids.clone()?,
             ids_chained: found.ids_chained,
-            input_tokens: found.input_tokens.or_else(|| answer?.prompt_ids()),
-            output_tokens: found.output_tokens.or_else(|| answer?.output_tokens(1)),
-            is_end: self.found.session_time.is_none() && found.stated.is_end_alone(found.duration),
-            is_backward: found.stated.is_backward(),
-            duration_ms: found.api_time.or(found.duration).or_else(|| found.stated.duration()).map(ms_of),
-            cached_tokens,
-            labels: found.labels.clone(),
+            input_tokens: found.input_tokens.or_else(|| answer.prompt_ids()),
+            output_tokens: found.output_tokens.or_else(|| answer.output_tokens(1)),
+            is_end: found.session_time.is_none() && extras.time.is_end_alone(found.duration),
+            is_backward: extras.time.is_backward(),
+            duration_ms: found.api_time.or(found.duration).or_else(|| extras.time.duration()).map(ms_of),
+            cached_tokens: found.cached_tokens.map_or_else(|| answer.cached_tokens(1), CachedTokens::Stated),
+            labels: extras.labels.clone(),
             request_id: found.request_id,
-            session: found.session.clone(),
-            scope_name: found.scope_name.clone(),
+            session: extras.session.clone(),
+            scope_name: extras.scope_name.clone(),
             line: self.sink.line,
             ..kept
         };
@@ -180,7 +118,7 @@ impl<'a, 's> EntryReader<'a, 's> {
 
     /// Gives the requests of a sub-agent that ended at `time` their times on the session's clock.
     fn time_nested(&mut self, time: Time, nested: Range<usize>) {
-        let kept = self.sink.batch.kept_apart(&self.found.parts);
+        let kept = self.sink.batch.kept_apart(&self.found.extras.parts);
         let duration = self.found.duration.unwrap_or_default();
         let start = match self.sink.subagents {
             SubagentTimes::Relative => time.before(duration).moment,
@@ -192,27 +130,10 @@ impl<'a, 's> EntryReader<'a, 's> {
         }
         for draft in &mut self.sink.batch.drafts[nested] {
             draft.moment = draft.moment.moved(Moment::default(), start);
-            draft.scope_name = draft.scope_name.take().or_else(|| self.found.scope_name.clone());
-            draft.labels = std::mem::take(&mut draft.labels).or(&self.found.labels);
+            draft.scope_name = draft.scope_name.take().or_else(|| self.found.extras.scope_name.clone());
+            draft.labels = std::mem::take(&mut draft.labels).or(&self.found.extras.labels);
             draft.inherit_identity(&kept);
         }
-    }
-
-    /// Reads the value of the field that scopes ids; it may be the session's name too.
-    fn scope_field<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        self.sink.trouble.field = "--id-scope field";
-        let name = map.next_value_seed(Any(Name(&mut self.sink.batch.text)))?;
-        self.found.scope_name = name.clone();
-        match key {
-            "id" => self.found.id = name,
-            "session_id" => self.found.session = name,
-            _ => {
-                if let Some(label) = Label::of_field(key) {
-                    self.found.labels.set(label, name);
-                }
-            }
-        }
-        Ok(())
     }
 
     fn page_ids<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
@@ -261,7 +182,7 @@ impl<'a, 's> EntryReader<'a, 's> {
 }
 
 impl EntryReader<'_, '_> {
-    /// Reads the value of one of the [known](KNOWN) fields.
+    /// Reads the value of a field that only such objects have, or have in a meaning of their own.
     fn own_field<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
             "t" => {
@@ -278,7 +199,6 @@ impl EntryReader<'_, '_> {
             "hash_ids" | "chunk_hashes" | "block_hashes" | "prefix_hashes" => self.page_ids(map)?,
             "ids_chained" => self.found.ids_chained = map.next_value::<Option<bool>>()?.unwrap_or(false),
             "requests" => self.nested(map)?,
-            "session_id" => self.found.session = map.next_value_seed(Any(Name(&mut self.sink.batch.text)))?,
             "id" => self.found.id = map.next_value_seed(Any(Name(&mut self.sink.batch.text)))?,
             "cached_tokens" => self.found.cached_tokens = self.sink.trouble.count(map)?,
             "request_id" => self.request_id(map)?,
@@ -298,29 +218,23 @@ impl EntryReader<'_, '_> {
 
 impl<'de> Fields<'de> for EntryReader<'_, '_> {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        if self.sink.scope_field == Some(key) {
-            return self.scope_field(key, map);
+        let DraftSink { batch, trouble, scope_field, numbers, .. } = &mut *self.sink;
+        let (is_scope, numbers, text) = (*scope_field == Some(key), *numbers, &mut batch.text);
+        let extras = &mut self.found.extras;
+        if is_scope {
+            extras.read_scope(key, map, text, trouble)?;
+            if key == "id" {
+                self.found.id = extras.scope_name.clone();
+            }
+            return Ok(());
         }
-        let numbers = self.sink.numbers;
-        let Some((name, reader)) = reader_of(key) else {
-            self.sink.trouble.field = "";
-            return ignore(map);
-        };
-        self.sink.trouble.field = name;
-        match reader {
-            FieldReader::Own => self.own_field(name, map)?,
-            FieldReader::Time(known) => {
-                self.found.stated.read(known, map, numbers, &mut self.sink.trouble)?
+        match KnownField::of(key) {
+            Some(known) if known.is_of_pages => {
+                trouble.field = known.name;
+                self.own_field(known.name, map)
             }
-            FieldReader::Answer => {
-                self.found.answer.get_or_insert_default().read(name, map, &mut self.sink.trouble)?;
-            }
-            FieldReader::Part => self.found.parts.read(name, map, &mut self.sink.batch.text)?,
-            FieldReader::Label(label) => {
-                self.found.labels.set(label, map.next_value_seed(Any(Name(&mut self.sink.batch.text)))?);
-            }
+            known => extras.read_known(known, map, numbers, text, trouble),
         }
-        Ok(())
     }
 }
 

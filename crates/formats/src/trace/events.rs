@@ -27,12 +27,11 @@ pub(super) struct EventLines {
 }
 
 impl EventLines {
-    /// Events that state no page size have the one requested, else `page_size`.
-    pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
+    pub fn new(options: &ReadOptions) -> Self {
         // The reader of lines bounds their length.
         let limits = DecodeLimits { max_record_bytes: options.max_line_bytes, ..DecodeLimits::default() };
         let decoder = RequestDecoder::new(Encoding::Json, limits);
-        Self { decoder, limits, filer: EventFiler::new(page_size, options) }
+        Self { decoder, limits, filer: EventFiler::new(options) }
     }
 }
 
@@ -55,9 +54,9 @@ pub(super) struct EventFiler {
 }
 
 impl EventFiler {
-    /// Events that state no page size have the one requested, else `page_size`.
-    pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
-        Self { page_size: options.page_size.unwrap_or(page_size), id_scope: options.id_scope.clone() }
+    /// Events that state no page size have that of the options.
+    pub fn new(options: &ReadOptions) -> Self {
+        Self { page_size: options.page_tokens(), id_scope: options.id_scope.clone() }
     }
 
     /// Appends the request of an event to `batch`; it stands in line (or is event) `line`.

@@ -1,14 +1,10 @@
 //! Requests that were read together, with what they come to in the pools that take ranges.
 
 use super::error::{RowError, TraceError};
-use super::options::Format;
+use super::findings::TraceFindings;
 use super::reader::{ReadProgress, ReaderStep, TraceItem, TraceReader};
-use super::timeline::TimeFacts;
-use crate::census::FieldCensus;
-use crate::record::repeats::RepeatFacts;
 use crate::record::row::RowBatch;
 use kvset_core::engines::one_pass::EngineRange;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Page ids after which what was parsed is passed on, once the line is at its end.
@@ -140,31 +136,6 @@ impl RowGroup {
     }
 }
 
-/// What a reader found out about a trace.
-#[derive(Debug, Clone, Default)]
-pub struct TraceFindings {
-    /// The formats of its files, each once.
-    pub formats: Vec<Format>,
-    /// What had to be assumed about it.
-    pub notes: Vec<String>,
-    /// How many caches its rows name.
-    pub replicas: u64,
-    /// Requests that may be written more than once.
-    pub repeats: RepeatFacts,
-    /// Fields that could matter and were not read.
-    pub fields: FieldCensus,
-    /// What could change the answer by itself ([`TraceReader::doubt`]).
-    pub doubt: Option<String>,
-    /// What could change an answer of nothing to reuse ([`TraceReader::doubt_of_nothing`]).
-    pub doubt_of_nothing: Option<(String, String)>,
-    /// What was passed over, by the reason.
-    pub passed_over: BTreeMap<&'static str, u64>,
-    /// When its requests came.
-    pub times: TimeFacts,
-    /// Whether they came in the order of their times.
-    pub is_in_order: bool,
-}
-
 /// Reads group after group.
 pub(super) struct GroupReader {
     reader: TraceReader,
@@ -201,18 +172,6 @@ impl GroupReader {
 
     /// What the reader found out, once the trace is at its end.
     pub fn findings(&self) -> TraceFindings {
-        let reader = &self.reader;
-        TraceFindings {
-            formats: reader.formats().to_vec(),
-            notes: reader.notes(),
-            fields: reader.fields(),
-            repeats: reader.repeats(),
-            doubt: reader.doubt(),
-            doubt_of_nothing: reader.doubt_of_nothing(),
-            replicas: reader.replicas(),
-            passed_over: reader.passed_over().clone(),
-            times: reader.times().clone(),
-            is_in_order: reader.is_in_order(),
-        }
+        self.reader.findings()
     }
 }

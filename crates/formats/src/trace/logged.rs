@@ -19,7 +19,6 @@ use crate::retention_class;
 use crate::stated::PromptForm;
 use crate::time::{Moment, ms_of};
 use kvset_core::request::labels::{Label, Labels};
-use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::{RequestTokenizer, TokenizeLimits};
 use std::ops::Range;
@@ -37,8 +36,7 @@ pub(super) struct LogDecoder {
 }
 
 impl LogDecoder {
-    /// A decoder that hashes pages of `page_size` tokens unless the user says otherwise.
-    pub fn new(reader: LogReader, page_size: PageSize, options: &ReadOptions) -> Self {
+    pub fn new(reader: LogReader, options: &ReadOptions) -> Self {
         #[cfg(feature = "tokenize")]
         let limits = TokenizeLimits { max_body_bytes: options.max_line_bytes, ..TokenizeLimits::default() };
         Self {
@@ -47,7 +45,7 @@ impl LogDecoder {
             tokenizer: options.model.clone().map(|model| {
                 RequestTokenizer::new(model, limits).served_by(options.chat_engine).watching_partings()
             }),
-            paging: Paging::new(page_size, options),
+            paging: Paging::new(options),
             moment: Moment::default(),
             id_scope: options.id_scope.clone(),
         }

@@ -28,17 +28,18 @@
 //! [`TraceItem::Refused`]; the rows after it are read on. Damaged compressed data and failing disks end
 //! the trace with a [`TraceError`].
 
+mod ahead;
 mod arrival;
 mod avro;
 mod background;
-mod delta;
 mod detect;
-mod dynamo;
 mod entry;
 mod error;
 mod events;
-mod extras;
 mod fields;
+mod findings;
+mod first_row;
+mod formats;
 mod frames;
 mod groups;
 mod id_arrays;
@@ -46,8 +47,6 @@ mod input;
 mod joined;
 mod lines;
 mod logged;
-#[cfg(feature = "tokenize")]
-mod openai;
 mod options;
 mod paging;
 mod parallel;
@@ -57,7 +56,6 @@ mod rows;
 mod served;
 mod text;
 mod timeline;
-mod tokens;
 mod unpack;
 mod write;
 
@@ -70,10 +68,10 @@ pub use crate::record::row::TraceRow;
 pub use background::{AheadReader, Recording, open_ahead, recorded_ahead};
 pub use detect::format_of;
 pub use error::{RowError, TraceError};
-pub use groups::{ItemGroup, TraceFindings};
+pub use findings::TraceFindings;
+pub use groups::ItemGroup;
 pub use input::decompress;
-pub use options::page_size::DEFAULT as DEFAULT_PAGE_SIZE;
-pub use options::{Format, ReadOptions, RowOrder};
+pub use options::{DEFAULT_PAGE_SIZE, Format, ReadOptions, RowOrder};
 pub use reader::{ReadProgress, TraceItem, TraceReader, open};
 pub use rows::RawRecords;
 pub use timeline::{Backwards, TimeFacts, TraceClock};

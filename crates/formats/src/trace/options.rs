@@ -86,16 +86,6 @@ impl Format {
         }
     }
 
-    /// Whether lines of both are rows of page ids, each of which may be read as the other.
-    pub(super) const fn is_read_as(self, other: Self) -> bool {
-        self.has_rows() && other.has_rows()
-    }
-
-    /// Whether lines need nothing of one another to be parsed.
-    pub(super) const fn has_rows(self) -> bool {
-        matches!(self, Self::Weka | Self::Qwen | Self::Mooncake | Self::Auto)
-    }
-
     /// Whether requests may be read at places that the operator names.
     pub const fn has_places(self) -> bool {
         matches!(self, Self::Auto | Self::Openai | Self::TokenIds | Self::Dynamo | Self::Log(_))
@@ -117,16 +107,8 @@ impl FromStr for Format {
     }
 }
 
-/// Tokens per page, where neither the row nor the user says.
-pub(super) mod page_size {
-    use kvset_core::units::PageSize;
-
-    pub const MOONCAKE: PageSize = PageSize::new(512).unwrap();
-    pub const QWEN: PageSize = PageSize::new(16).unwrap();
-    pub const WEKA: PageSize = PageSize::new(64).unwrap();
-    /// Where the format has none of its own.
-    pub const DEFAULT: PageSize = PageSize::new(64).unwrap();
-}
+/// Tokens per page, where neither the row, its format nor the user says.
+pub const DEFAULT_PAGE_SIZE: PageSize = PageSize::new(64).unwrap();
 
 /// Options of a [`TraceReader`](super::TraceReader).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,6 +160,11 @@ pub enum RowOrder {
 }
 
 impl ReadOptions {
+    /// Tokens per page where a row does not say, in formats that have no page size of their own.
+    pub(super) fn page_tokens(&self) -> PageSize {
+        self.page_size.unwrap_or(DEFAULT_PAGE_SIZE)
+    }
+
     /// How numbers that are times are meant in a format that means them so.
     pub(super) fn numbers(&self, format: Numbers) -> Numbers {
         self.time_unit.map_or(format, Numbers::Told)

@@ -31,9 +31,9 @@ pub(super) enum Paging {
 }
 
 impl Paging {
-    /// Pages of `page_size` tokens, unless the options say otherwise.
-    pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
-        let page_size = options.page_size.unwrap_or(page_size);
+    /// Pages of as many tokens as the options say.
+    pub fn new(options: &ReadOptions) -> Self {
+        let page_size = options.page_tokens();
         match options.keeps_tokens {
             true => Self::Tokens(page_size),
             false => Self::Hashed(PageHasher::new(page_size), options.keeps_tokens_behind),

@@ -2,35 +2,28 @@
 
 use super::arrival::HoldBack;
 use super::avro::Events;
-use super::delta::Delta;
-use super::detect::{Detected, detect_row};
-use super::dynamo::Dynamo;
+use super::detect::{Detected, detect_row, format_of};
 use super::error::{RowError, TraceError};
-use super::events::EventLines;
 use super::fields::FieldWatch;
+use super::findings::TraceFindings;
+use super::formats::LineFormat;
 use super::frames::{self, Frames};
 use super::input::{TraceInput, file_bytes};
 use super::lines::{LineReader, LineStep, RowReader};
 use super::logged::LogDecoder;
-#[cfg(feature = "tokenize")]
-use super::openai::Requests;
-use super::options::{Format, ReadOptions, RowOrder, page_size};
+use super::options::{Format, ReadOptions, RowOrder};
 use super::parallel::{Parallel, ParallelLines};
 use super::records::{Carried, Filled, LineSource, Records, TraceSource, turns_sentence};
 use super::rows::{self, Opener, RowRecords};
 use super::served::Served;
 use super::text::utf16;
-use super::timeline::TimeFacts;
-use super::tokens::TokenIds;
 use super::unpack::read_ahead;
-use crate::census::FieldCensus;
 use crate::codec::CONTAINER_MAGIC;
 use crate::logs::{LogReader, Places, Preset};
-use crate::record::repeats::RepeatFacts;
 use crate::record::row::{RefusedRow, RowBatch, TraceRow};
 use crate::record::subagents::SubagentEvidence;
 use kvset_core::engines::one_pass::EngineRange;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, BufRead, Cursor, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -193,7 +186,7 @@ impl TraceReader {
 
     /// Whether the lines of the file at hand are parsed on other threads.
     pub(super) fn is_parallel(&self) -> bool {
-        self.parallel.threads > 1 && self.format().has_rows()
+        self.parallel.threads > 1 && LineFormat::rows(self.format()).is_some()
     }
 
     /// The line that is read, whose requests [`TraceReader::step`] tells by their numbers.
@@ -328,7 +321,7 @@ impl TraceReader {
             false => Ok(bytes),
         };
         if asked == Format::Avro || (asked == Format::Auto && head.starts_with(&CONTAINER_MAGIC)) {
-            let events = Events::open(ahead(bytes)?, name, page_size::DEFAULT, &self.options)?;
+            let events = Events::open(ahead(bytes)?, name, &self.options)?;
             return Ok(OpenSource::unwatched(Format::Avro, Box::new(events)));
         }
         if matches!(asked, Format::Auto | Format::Log(Preset::Otlp | Preset::EnvoyAiGateway))
@@ -346,17 +339,17 @@ impl TraceReader {
         let mut lines = lines.map_err(|source| unreadable(name, source))?;
         let mut detected = self.detect(&mut lines, name)?;
         let lines_limit = lines.limit();
-        let reads_records = detected.format.has_rows() && !detected.is_enveloped;
-        if self.parallel.threads <= 1 || !reads_records {
+        let form = LineFormat::rows(detected.format).filter(|_| !detected.is_enveloped);
+        if self.parallel.threads <= 1 || form.is_none() {
             lines.through(ahead)?;
         }
         let fields = self.options.looks_at_fields.then(|| FieldWatch::new(&detected, self.total_bytes));
         if let Some(watch) = &fields {
             lines.watch(&watch.sample);
         }
-        if reads_records {
-            let mut decoder = Records::of_format(detected.format, &self.options);
-            if detected.format == Format::Weka {
+        if let Some(form) = form {
+            let mut decoder = Records::new(form, &self.options);
+            if form.sessions {
                 let mut evidence = SubagentEvidence::default();
                 lines.look_ahead(LOOKED_AT_BYTES, |text| {
                     decoder.seek_evidence(text, lines_limit, &mut evidence)
@@ -385,9 +378,7 @@ impl TraceReader {
             (Format::Auto, None) => detect_format(lines, name),
             // What carries rows of the format shows in the first one; what holds none is for the format to refuse.
             (_, None) => match detect_format(lines, name) {
-                Ok(found)
-                    if found.is_enveloped && (found.format == asked || asked.is_read_as(found.format)) =>
-                {
+                Ok(found) if found.is_enveloped && LineFormat::is_read_as(asked, found.format) => {
                     Ok(Detected { format: asked, ..found })
                 }
                 Ok(_) | Err(TraceError::UnknownFormat { .. }) => Ok(Detected::plain(asked)),
@@ -412,16 +403,14 @@ impl TraceReader {
         if is_of_requests && (places.request.is_some() || options.places.response.is_some()) {
             return Ok(self.log_source(None, places, rows, name));
         }
-        let opener = if is_enveloped { Opener::Rows(format) } else { Opener::Bare };
+        let is_row =
+            move |row: &[u8]| format_of(row).is_some_and(|found| LineFormat::is_read_as(format, found));
+        let opener = if is_enveloped { Opener::Rows(Box::new(is_row)) } else { Opener::Bare };
         let (rows, file) = (RowRecords::new(rows, opener), Arc::clone(name));
-        Ok(match format {
-            Format::Dynamo => Served::source(rows, name, Dynamo::new(page_size::DEFAULT, options)),
-            Format::Events => Served::source(rows, name, EventLines::new(page_size::DEFAULT, options)),
-            Format::MooncakeDelta => Served::source(rows, name, Delta::new(options)),
-            Format::TokenIds => Served::source(rows, name, TokenIds::new(page_size::DEFAULT, options)),
-            Format::Openai => return openai_source(rows, file, options),
-            _ => Box::new(LineSource { rows, file, decoder: Records::of_format(format, options) }),
-        })
+        match LineFormat::decoder(format, options) {
+            Some(decoder) => Ok(Box::new(LineSource { rows, file, decoder })),
+            None => Err(TraceError::NoModel { file }),
+        }
     }
 
     /// The source that reads the records of a log, or of requests at a place.
@@ -436,8 +425,8 @@ impl TraceReader {
         let places = Places { request: request.or(found.request), response: response.or(found.response) };
         let reader = LogReader { preset, places };
         let rows = RowRecords::new(rows, Opener::Log(reader.clone()));
-        let decoder = LogDecoder::new(reader, page_size::DEFAULT, &self.options);
-        Served::source(rows, name, decoder)
+        let decoder = Served::boxed(LogDecoder::new(reader, &self.options));
+        Box::new(LineSource { rows, file: Arc::clone(name), decoder })
     }
 
     /// The format of the file being read; `Auto` before the first and after the last.
@@ -451,70 +440,40 @@ impl TraceReader {
         ReadProgress { read_bytes: self.finished_bytes + current, total_bytes: self.total_bytes }
     }
 
-    /// Whether requests came in the order of the trace, as far as it was read.
-    pub fn is_in_order(&self) -> bool {
-        self.carried.timeline.is_in_order()
-    }
-
-    /// What is known of the times of the trace, as far as it was read.
-    pub fn times(&self) -> &TimeFacts {
-        self.carried.timeline.facts()
-    }
-
-    /// The formats of the files read so far, each once.
-    pub fn formats(&self) -> &[Format] {
-        &self.carried.formats
-    }
-
-    /// How many records were passed over so far, by the reason: they are of no request that a cache served.
-    pub fn passed_over(&self) -> &BTreeMap<&'static str, u64> {
-        &self.carried.passed_over
-    }
-
-    /// How many caches its rows name, as far as the trace was read.
-    pub fn replicas(&self) -> u64 {
-        self.carried.files.replicas()
-    }
-
-    /// Requests that may be written more than once, as far as the trace was read.
-    pub fn repeats(&self) -> RepeatFacts {
-        self.carried.repeats.facts()
-    }
-
-    /// What of its fields could matter and was not read.
-    pub fn fields(&self) -> FieldCensus {
-        self.carried.unread()
-    }
-
-    /// What could change the answer by itself, in a few words: it is of other prompts, requests or caches than the
-    /// engine's.
-    pub fn doubt(&self) -> Option<String> {
-        self.carried.doubt()
-    }
-
-    /// What could change an answer of nothing to reuse: in a few words, and in a sentence.
-    pub fn doubt_of_nothing(&self) -> Option<(String, String)> {
-        let found = self.carried.lone_turns()?;
-        let sentence = turns_sentence(&found);
-        Some((found, sentence))
+    /// What was found out, as far as the trace was read.
+    pub fn findings(&self) -> TraceFindings {
+        let (carried, lone_turns) = (&self.carried, self.carried.lone_turns());
+        TraceFindings {
+            formats: carried.formats.clone(),
+            notes: self.notes(),
+            replicas: carried.files.replicas(),
+            repeats: carried.repeats.facts(),
+            fields: carried.unread(),
+            doubt: carried.doubt(),
+            doubt_of_nothing: lone_turns.map(|found| (found.clone(), turns_sentence(&found))),
+            passed_over: carried.passed_over.clone(),
+            times: carried.timeline.facts().clone(),
+            is_in_order: carried.timeline.is_in_order(),
+        }
     }
 
     /// What a reader of the results has to know about how this trace was read so far.
     pub fn notes(&self) -> Vec<String> {
-        let placed = self.times().placed_sessions;
+        let times = self.carried.timeline.facts();
+        let placed = times.placed_sessions;
         let note = format!(
             "{placed} sessions have no common clock: each was started where the one before it ended, \
              so times across sessions are invented, sessions never interleave, and only requests of one \
              session are in flight together"
         );
         let mut notes = if placed > 1 { vec![note] } else { Vec::new() };
-        notes.extend(self.times().notes(self.options.order));
+        notes.extend(times.notes(self.options.order));
         notes.extend_from_slice(self.carried.places());
         notes.extend(self.carried.comments_note());
         notes.extend(self.carried.models_note());
         notes.extend(self.carried.session_note());
         notes.extend(self.carried.turns_note());
-        notes.extend(self.fields().sentences());
+        notes.extend(self.carried.unread().sentences());
         notes.extend(self.carried.repeats_notes());
         notes.extend(self.carried.files.sentence());
         notes.extend(self.carried.files.silent_replicas());
@@ -577,22 +536,5 @@ fn records(
         return Ok(Box::new(ParallelLines::start(lines, file, &decoder, parallel)?));
     }
     let rows = RowRecords::new(Box::new(lines), Opener::Bare);
-    Ok(Box::new(LineSource { rows, file, decoder }))
-}
-
-/// The source of chat and completion requests.
-#[cfg(feature = "tokenize")]
-fn openai_source(
-    rows: RowRecords,
-    file: Arc<str>,
-    options: &ReadOptions,
-) -> Result<Box<dyn TraceSource>, TraceError> {
-    let Some(model) = options.model.clone() else { return Err(TraceError::NoModel { file }) };
-    Ok(Served::source(rows, &file, Requests::new(model, page_size::DEFAULT, options)))
-}
-
-/// Without a tokenizer there is no source of chat and completion requests.
-#[cfg(not(feature = "tokenize"))]
-fn openai_source(_: RowRecords, file: Arc<str>, _: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
-    Err(TraceError::NoModel { file })
+    Ok(Box::new(LineSource { rows, file, decoder: Box::new(decoder) }))
 }

@@ -3,7 +3,7 @@
 use super::entry::{DraftSink, EntryFields, EntryReader};
 use super::error::{RowError, TraceError};
 use super::id_arrays::{FIELD, Shortened};
-use super::options::{Format, ReadOptions, page_size};
+use super::options::{Format, ReadOptions};
 use super::rows::RowRecords;
 use super::text::{LineWalk, TextLine};
 use super::timeline::{TimeFacts, TraceTimeline};
@@ -147,7 +147,7 @@ impl Carried {
         }
     }
 
-    /// What could change the answer by itself ([`super::TraceReader::doubt`]).
+    /// What could change the answer by itself.
     pub fn doubt(&self) -> Option<String> {
         let of_rows = self.unread().doubt().or_else(|| self.repeats_doubt());
         #[cfg(feature = "tokenize")]
@@ -310,13 +310,13 @@ pub(super) trait Decode: Send {
 }
 
 /// A file of rows.
-pub(super) struct LineSource<D> {
+pub(super) struct LineSource {
     pub rows: RowRecords,
     pub file: Arc<str>,
-    pub decoder: D,
+    pub decoder: Box<dyn Decode>,
 }
 
-impl<D: Decode> LineSource<D> {
+impl LineSource {
     /// Decodes the record at hand; where that fails, once more as the JSON that it almost is.
     fn decode(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<(), RowFault> {
         let Self { rows, decoder, .. } = self;
@@ -331,7 +331,7 @@ impl<D: Decode> LineSource<D> {
     }
 }
 
-impl<D: Decode> TraceSource for LineSource<D> {
+impl TraceSource for LineSource {
     fn fill(&mut self, batch: &mut RowBatch, carried: &mut Carried) -> Result<Filled, TraceError> {
         loop {
             let step = self.rows.step();
@@ -379,23 +379,24 @@ pub(super) struct Records {
     shortened: Shortened,
 }
 
-impl Records {
-    /// A decoder for one of the formats whose lines need nothing of one another.
-    pub fn of_format(format: Format, options: &ReadOptions) -> Self {
-        use NumberUnit::{Milliseconds, Seconds};
-        match format {
-            Format::Weka => Self::new(Milliseconds, page_size::WEKA, true, options),
-            Format::Qwen => Self::new(Seconds, page_size::QWEN, false, options),
-            _ => Self::new(Milliseconds, page_size::MOONCAKE, false, options),
-        }
-    }
+/// How rows of page ids are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowForm {
+    /// The unit of numbers of `timestamp` that are no dates.
+    pub unit: NumberUnit,
+    /// Tokens per page where neither the row nor the user says.
+    pub page_size: PageSize,
+    /// Whether a line may be a whole session.
+    pub sessions: bool,
+}
 
-    /// A decoder for rows of `page_tokens` tokens per page unless the row or the user says otherwise.
-    pub fn new(unit: NumberUnit, page_size: PageSize, sessions: bool, options: &ReadOptions) -> Self {
+impl Records {
+    /// A decoder for rows of this form.
+    pub fn new(form: RowForm, options: &ReadOptions) -> Self {
         Self {
-            numbers: options.numbers(Numbers::DatesOr(unit)),
-            page_size: options.page_size.unwrap_or(page_size),
-            sessions,
+            numbers: options.numbers(Numbers::DatesOr(form.unit)),
+            page_size: options.page_size.unwrap_or(form.page_size),
+            sessions: form.sessions,
             id_scope: options.id_scope.clone(),
             subagents: SubagentTimes::default(),
             shortened: Shortened::default(),
@@ -414,15 +415,15 @@ impl Records {
 
     /// Files a line that is a session: its requests in the order of their times.
     fn file_session(&self, batch: &mut RowBatch, mark: BatchMark, found: &EntryFields) {
-        let session = found.session.as_ref().or(found.id.as_ref());
-        let kept = batch.kept_apart(&found.parts);
+        let session = found.extras.session.as_ref().or(found.id.as_ref());
+        let kept = batch.kept_apart(&found.extras.parts);
         let first = mark.drafts;
         batch.drafts[first..].sort_by_key(|draft| draft.moment);
         for draft in &mut batch.drafts[first..] {
             draft.page_size = draft.page_size.or(found.page_size);
             draft.session = session.cloned();
-            draft.scope_name = draft.scope_name.take().or_else(|| found.scope_name.clone());
-            draft.labels = std::mem::take(&mut draft.labels).or(&found.labels);
+            draft.scope_name = draft.scope_name.take().or_else(|| found.extras.scope_name.clone());
+            draft.labels = std::mem::take(&mut draft.labels).or(&found.extras.labels);
             draft.inherit_identity(&kept);
         }
         batch.sessions.push(first..batch.drafts.len());
@@ -512,8 +513,10 @@ impl Decode for Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::options::page_size;
     use proptest::prelude::*;
+
+    const FORM: RowForm =
+        RowForm { unit: NumberUnit::Milliseconds, page_size: PageSize::new(64).unwrap(), sessions: true };
 
     const LINES: [&str; 5] = [
         r#"{"timestamp": 7, "input_length": 130, "hash_ids": [1, 2, 18446744073709551615], "output_length": 3}"#,
@@ -533,7 +536,7 @@ mod tests {
     #[test]
     fn a_refused_session_takes_no_time() {
         let options = ReadOptions { id_scope: IdScope::Field("user".to_owned()), ..ReadOptions::default() };
-        let mut records = Records::new(NumberUnit::Milliseconds, page_size::WEKA, true, &options);
+        let mut records = Records::new(FORM, &options);
         let (mut batch, mut carried) = (RowBatch::default(), Carried::default());
         let lines = [
             r#"{"id":"a","user":"u","requests":[{"t":1,"duration_ms":500,"hash_ids":[1]}]}"#,
@@ -565,7 +568,7 @@ mod tests {
             }
             let id_scope = if scoped { IdScope::Field(field.to_owned()) } else { IdScope::Auto };
             let options = ReadOptions { id_scope, ..ReadOptions::default() };
-            let mut records = Records::new(NumberUnit::Milliseconds, page_size::WEKA, true, &options);
+            let mut records = Records::new(FORM, &options);
             let (mut short, mut whole) = (RowBatch::default(), RowBatch::default());
             let read = records.read(&line, 7, &mut short);
             let expected = records.read_json(&line, 7, &mut whole, None).inspect_err(|_| whole.clear());

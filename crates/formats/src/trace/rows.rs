@@ -1,12 +1,10 @@
 //! The rows of a file: its lines, or records with their length in front of them; and the records in those.
 
-use super::detect::format_of;
 use super::error::TraceError;
 use super::frames::{self, Frames};
 use super::input::TraceInput;
 use super::joined;
 use super::lines::{LineReader, RowReader};
-use super::options::Format;
 use super::text::utf16;
 use super::unpack::{has_cores, read_ahead};
 use crate::almost_json;
@@ -18,14 +16,17 @@ use std::io::{self, BufRead};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Tells whether something is a row.
+type IsRow = Box<dyn Fn(&[u8]) -> bool + Send>;
+
 /// What may carry the records of a file.
 pub(super) enum Opener {
     /// Nothing.
     Bare,
     /// Whatever holds records of a log.
     Log(LogReader),
-    /// Whatever holds rows of this format.
-    Rows(Format),
+    /// Whatever holds rows that are told so.
+    Rows(IsRow),
 }
 
 impl Opener {
@@ -33,10 +34,7 @@ impl Opener {
         match self {
             Self::Bare => Ok(EnvelopeRecords::itself(row)),
             Self::Log(log) => Ok(log.open(row)?),
-            Self::Rows(format) => {
-                let is_row = |inner: &[u8]| {
-                    format_of(inner).is_some_and(|found| found == *format || format.is_read_as(found))
-                };
+            Self::Rows(is_row) => {
                 if is_row(row) {
                     return Ok(EnvelopeRecords::itself(row));
                 }

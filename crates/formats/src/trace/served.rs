@@ -1,11 +1,9 @@
 //! Decoders of records that are looked at for what they say of themselves before they are read.
 
-use super::records::{Decode, LineSource, RecordSink, TraceSource};
-use super::rows::RowRecords;
+use super::records::{Decode, RecordSink};
 use crate::record::brief::without_numbers;
 use crate::record::fault::RowFault;
 use crate::record::served::read_served;
-use std::sync::Arc;
 
 /// A decoder of such records.
 pub(super) struct Served<D> {
@@ -14,10 +12,9 @@ pub(super) struct Served<D> {
 }
 
 impl<D: Decode + 'static> Served<D> {
-    /// A file of rows that are decoded so.
-    pub fn source(rows: RowRecords, file: &Arc<str>, decoder: D) -> Box<dyn TraceSource> {
-        let decoder = Self { decoder, brief: Vec::new() };
-        Box::new(LineSource { rows, file: Arc::clone(file), decoder })
+    /// A decoder of records that are looked at first.
+    pub fn boxed(decoder: D) -> Box<dyn Decode> {
+        Box::new(Self { decoder, brief: Vec::new() })
     }
 }
 

@@ -6,10 +6,7 @@
 //! answer is read too: a `usage` (its own, or that of a `response`) or `output_tokens`, and `duration_ms`. The
 //! partial last page is hashed too, as for token ids.
 
-use super::extras::{ExtrasReading, RowExtras};
-use super::options::ReadOptions;
-use super::paging::Paging;
-use super::records::{Decode, RecordSink};
+use crate::record::extras::{ExtrasReading, RowExtras};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
 use crate::record::json::{Fields, Object, ParseTrouble, read_line};
@@ -17,7 +14,9 @@ use crate::record::row::DeclaredScope;
 use crate::retention_class;
 use crate::stated::PromptForm;
 use crate::time::{NumberUnit, Numbers};
-use kvset_core::units::PageSize;
+use crate::trace::options::ReadOptions;
+use crate::trace::paging::Paging;
+use crate::trace::records::{Decode, RecordSink};
 use kvset_tokenize::{Model, RequestTokenizer, TokenizeLimits};
 use serde::de::MapAccess;
 use std::sync::Arc;
@@ -31,15 +30,14 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// A decoder that tokenises for `model` and hashes pages of `page_size` tokens unless the user says
-    /// otherwise.
-    pub fn new(model: Arc<Model>, page_size: PageSize, options: &ReadOptions) -> Self {
+    /// A decoder that tokenises for `model`.
+    pub fn new(model: Arc<Model>, options: &ReadOptions) -> Self {
         let limits = TokenizeLimits { max_body_bytes: options.max_line_bytes, ..TokenizeLimits::default() };
         Self {
             tokenizer: RequestTokenizer::new(model, limits)
                 .served_by(options.chat_engine)
                 .watching_partings(),
-            paging: Paging::new(page_size, options),
+            paging: Paging::new(options),
             numbers: options.numbers(Numbers::DatesOr(NumberUnit::Milliseconds)),
             id_scope: options.id_scope.clone(),
         }
@@ -56,14 +54,14 @@ impl Decode for Requests {
             return Err(line_extras.trouble.fault(&error));
         }
         let mut extras = line_extras.found;
-        if let Some(why) = extras.answer.passed_over() {
+        if let Some(why) = extras.answer().passed_over() {
             batch.passed_over.push(why);
             return Ok(());
         }
         retention_class::complete(&mut extras.labels, line, &mut batch.text);
         let kept = batch.kept_apart(&extras.parts);
         let time = extras.time.arrival(extras.duration()).map(|arrival| arrival.moment);
-        let (answer, first) = (&extras.answer, batch.drafts.len());
+        let (answer, first) = (extras.answer(), batch.drafts.len());
         let paging = (&mut self.paging, &mut self.tokenizer);
         let form = sink.file_body(paging, (line, time), &answer.generated(1))?;
         let RecordSink { batch, carried, number } = sink;

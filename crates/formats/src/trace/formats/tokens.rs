@@ -7,12 +7,9 @@
 //! answer is read too: `output_tokens` or a `usage`, and `duration_ms`. Every prompt's partial last
 //! page is hashed too and shows in `input_tokens`, so that the consumer decides whether it counts.
 
-use super::extras::{ExtrasReading, RowExtras};
-use super::options::ReadOptions;
-use super::paging::Paging;
-use super::records::{Carried, Decode, RecordSink};
 use crate::any_value::{Any, Scalar, TakeValue, wrong_kind};
 use crate::codec::integers;
+use crate::record::extras::{ExtrasReading, RowExtras};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
 use crate::record::json::{Fields, Object, ParseTrouble, TOKEN_FIELDS, read_line, row_name};
@@ -20,7 +17,9 @@ use crate::record::numbers::{TokenId, WholeNumber};
 use crate::record::row::{DeclaredScope, RowBatch};
 use crate::stated::PromptForm;
 use crate::time::{NumberUnit, Numbers};
-use kvset_core::units::PageSize;
+use crate::trace::options::ReadOptions;
+use crate::trace::paging::Paging;
+use crate::trace::records::{Carried, Decode, RecordSink};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 
 /// Decodes prompts of token ids.
@@ -33,10 +32,9 @@ pub(super) struct TokenIds {
 }
 
 impl TokenIds {
-    /// A decoder that hashes pages of `page_size` tokens unless the user says otherwise.
-    pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
+    pub fn new(options: &ReadOptions) -> Self {
         Self {
-            paging: Paging::new(page_size, options),
+            paging: Paging::new(options),
             tokens: Vec::new(),
             last: Vec::new(),
             numbers: options.numbers(Numbers::DatesOr(NumberUnit::Milliseconds)),
@@ -195,7 +193,7 @@ impl PromptObject<'_, '_> {
         if !self.found {
             return Err(RowFault::missing("input_ids"));
         }
-        let RowExtras { answer, parts, .. } = &self.extras;
+        let (answer, parts) = (self.extras.answer(), &self.extras.parts);
         if let Some(why) = answer.passed_over() {
             self.prompts.batch.drafts.truncate(first);
             self.prompts.batch.passed_over.push(why);

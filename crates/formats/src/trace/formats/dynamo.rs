@@ -1,11 +1,11 @@
 //! Traces of Dynamo's requests, as a trace reader decodes them.
 
-use super::options::ReadOptions;
-use super::records::{Decode, RecordSink};
 use crate::record::dynamo::{OTHER_EVENT, read_record};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
 use crate::record::row::DeclaredScope;
+use crate::trace::options::ReadOptions;
+use crate::trace::records::{Decode, RecordSink};
 use kvset_core::units::PageSize;
 
 /// Decodes records.
@@ -15,8 +15,8 @@ pub(super) struct Dynamo {
 }
 
 impl Dynamo {
-    pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
-        Self { page_size: options.page_size.unwrap_or(page_size), id_scope: options.id_scope.clone() }
+    pub fn new(options: &ReadOptions) -> Self {
+        Self { page_size: options.page_tokens(), id_scope: options.id_scope.clone() }
     }
 }
 

@@ -4,10 +4,10 @@
 //! page of it that is one listed block has the block's id. A page with tokens of an answer, or of two rows, has an id
 //! of its session alone: no block says what is in it.
 
-use super::options::{Format, ReadOptions};
-use super::records::{Decode, RecordSink, Records};
 use crate::record::fault::RowFault;
 use crate::record::row::RowBatch;
+use crate::trace::options::ReadOptions;
+use crate::trace::records::{Decode, RecordSink, Records, RowForm};
 use kvset_core::units::PageSize;
 use kvset_core::units::pages::Scope;
 use std::collections::HashMap;
@@ -54,9 +54,9 @@ fn own_page(session: &[u8], page: u64) -> u64 {
 }
 
 impl Delta {
-    pub fn new(options: &ReadOptions) -> Self {
-        let rows = Records::of_format(Format::Mooncake, options);
-        Self { rows, sessions: HashMap::new(), pages: 0, most_pages: MAX_PAGES }
+    /// Reads rows of this form.
+    pub fn new(form: RowForm, options: &ReadOptions) -> Self {
+        Self { rows: Records::new(form, options), sessions: HashMap::new(), pages: 0, most_pages: MAX_PAGES }
     }
 
     /// Makes a whole prompt of what a row adds.
@@ -99,9 +99,13 @@ impl Decode for Delta {
 
 #[cfg(test)]
 mod tests {
-    use super::super::records::Carried;
     use super::*;
+    use crate::time::NumberUnit;
+    use crate::trace::records::Carried;
     use proptest::prelude::*;
+
+    const FORM: RowForm =
+        RowForm { unit: NumberUnit::Milliseconds, page_size: PageSize::new(512).unwrap(), sessions: false };
 
     fn read(delta: &mut Delta, line: &str) -> Result<(Vec<u64>, Option<u64>), RowFault> {
         let (mut batch, mut carried) = (RowBatch::default(), Carried::default());
@@ -121,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_prompt_is_all_that_its_session_added_with_the_answers_between() {
-        let mut delta = Delta::new(&ReadOptions::default());
+        let mut delta = Delta::new(FORM, &ReadOptions::default());
         assert_eq!(read(&mut delta, &row("a", 8, 0, &[1, 2])), Ok((vec![1, 2], Some(8))));
         assert_eq!(read(&mut delta, &row("b", 4, 2, &[9])), Ok((vec![9], Some(4))));
         assert_eq!(
@@ -141,7 +145,7 @@ mod tests {
 
     #[test]
     fn sessions_that_grow_beyond_memory_are_refused() {
-        let mut delta = Delta { most_pages: 3, ..Delta::new(&ReadOptions::default()) };
+        let mut delta = Delta { most_pages: 3, ..Delta::new(FORM, &ReadOptions::default()) };
         assert!(read(&mut delta, &row("a", 8, 0, &[1, 2])).is_ok());
         assert_eq!(read(&mut delta, &row("b", 8, 0, &[1, 2])), Err(RowFault::SessionPages { most: 3 }));
         assert!(read(&mut delta, &row("b", 4, 0, &[1])).is_ok());
