@@ -1,6 +1,7 @@
 //! Attributes that hold a whole request as JSON.
 
 use super::chat::{self, quoted};
+use super::item::LoggedItem;
 use crate::codec::{DecodeError, ErrorCode};
 use crate::record::members::member_text;
 use serde::Deserialize;
@@ -15,18 +16,20 @@ use serde_json::value::RawValue;
 /// | `langfuse.observation.input` | Langfuse's generations |
 /// | `request_data` | Logfire's spans of clients |
 /// | `braintrust.input_json` | Braintrust's |
-pub(super) const ATTRIBUTES: [&str; 4] =
+const ATTRIBUTES: [&str; 4] =
     ["mlflow.spanInputs", "langfuse.observation.input", "request_data", "braintrust.input_json"];
 
-/// The body of a request in an attribute's text: an object of one of the APIs, or a list of messages.
+/// The body of a request that the first of these attributes which is there holds: an object of one of the APIs, or a
+/// list of messages.
 ///
 /// # Errors
-/// The text is something else.
-pub(super) fn body(key: &str, text: &str) -> Result<String, DecodeError> {
-    if let Some(body) = request(text) {
-        return Ok(body.to_owned());
-    }
-    messages(text).map(|messages| chat::body(&messages, None)).ok_or_else(|| not_a_request(key, text))
+/// It holds something else.
+pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
+    let held = ATTRIBUTES.into_iter().find_map(|key| Some((key, item.get(key)?.json())));
+    let Some((key, text)) = held else { return Ok(None) };
+    let messages = || messages(&text).map(|messages| chat::body(&messages, None));
+    let body = request(&text).map(str::to_owned).or_else(messages);
+    body.map(Some).ok_or_else(|| not_a_request(key, &text))
 }
 
 #[derive(Deserialize)]

@@ -13,7 +13,7 @@
 use super::bodies::is_message;
 use super::chat::{self, is_completion, malformed, missing, of_another_form, quoted};
 use super::events;
-use super::indexed::{IndexedCall, IndexedMessage, check_numbers, not_logged, numbered, unknown};
+use super::indexed::{IndexedForm, check_numbers, not_logged, numbered, unknown};
 use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
@@ -24,8 +24,27 @@ use std::collections::BTreeMap;
 const PROMPT: &str = "gen_ai.prompt";
 const OLD_PROMPT: &str = "llm.prompts";
 const FUNCTIONS: &str = "llm.request.functions";
-/// What OpenLLMetry keeps alongside the messages.
-const NO_MESSAGES: [&str; 2] = ["prompt_filter_results", "prompt_error"];
+
+/// How these conventions spell a message.
+const FORM: IndexedForm = IndexedForm {
+    within: "",
+    message: &[
+        ("role", |said| &mut said.role),
+        ("content", |said| &mut said.content),
+        ("tool_call_id", |said| &mut said.call_id),
+    ],
+    call: &[
+        ("type", |call| &mut call.kind),
+        ("id", |call| &mut call.id),
+        ("name", |call| &mut call.name),
+        ("function.name", |call| &mut call.name),
+        ("arguments", |call| &mut call.arguments),
+        ("function.arguments", |call| &mut call.arguments),
+    ],
+    part: None,
+    // OpenLLMetry's.
+    beside: &["prompt_filter_results", "prompt_error"],
+};
 
 /// The body of a chat or a completion; nothing where none of these conventions is followed.
 pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
@@ -65,81 +84,24 @@ fn whole(item: &LoggedItem, prompt: &AnyValue) -> Result<String, DecodeError> {
 }
 
 /// The messages whose fields are attributes of their own.
-fn indexed_messages(item: &LoggedItem, prefix: &str) -> Result<Option<Vec<String>>, DecodeError> {
-    let mut all: BTreeMap<usize, IndexedMessage<'_>> = BTreeMap::new();
-    for (number, field, value) in numbered(item, prefix) {
-        let Some(number) = number else {
-            // What OpenLLMetry keeps alongside the messages.
-            if NO_MESSAGES.iter().any(|name| item.get(&format!("{prefix}.{name}")).is_some()) {
-                continue;
-            }
-            return Err(unknown(prefix));
-        };
-        let text =
-            value.and_then(AnyValue::text).ok_or_else(|| of_another_form(&format!("{prefix}.N.content")))?;
-        if !set(all.entry(number).or_default(), field, text) {
-            return Err(if field == "user" { first_of_several(prefix) } else { unknown(prefix) });
-        }
-    }
-    if all.is_empty() {
-        return Ok(None);
-    }
-    check_numbers(prefix, all.keys())?;
-    let mut called = false;
-    let mut messages = Vec::new();
-    for parts in all.values() {
-        let role = parts.role.ok_or_else(|| missing(&format!("{prefix}.N.role")))?;
+fn indexed_messages<'i>(item: &'i LoggedItem, prefix: &str) -> Result<Option<Vec<String>>, DecodeError> {
+    let text = |value: Option<&'i AnyValue>| match value.and_then(AnyValue::text) {
+        Some(text) => Ok(Some(text)),
+        None => Err(of_another_form(&format!("{prefix}.N.content"))),
+    };
+    let refused = |field: &str| if field == "user" { first_of_several(prefix) } else { unknown(prefix) };
+    let said = FORM.messages(item, prefix, text, refused)?;
+    let (mut called, mut messages) = (false, Vec::new());
+    for message in &said {
+        let role = message.role.ok_or_else(|| missing(&format!("{prefix}.N.role")))?;
         if role == "tool" && !called {
             return Err(not_logged(prefix, "the call that an answer of a tool belongs to"));
         }
-        called = !parts.calls.is_empty() || (called && role == "tool");
-        messages.push(message(parts, prefix, role)?);
+        called = !message.calls.is_empty() || (called && role == "tool");
+        let content = message.content.map(|text| content(prefix, text)).transpose()?;
+        messages.push(message.json(prefix, role, content)?);
     }
-    Ok(Some(messages))
-}
-
-/// Keeps a field; false where no message has it.
-fn set<'a>(said: &mut IndexedMessage<'a>, field: &str, text: &'a str) -> bool {
-    let kept = match field {
-        "role" => &mut said.role,
-        "content" => &mut said.content,
-        "tool_call_id" => &mut said.call_id,
-        _ => {
-            let call = field.strip_prefix("tool_calls.").and_then(|rest| rest.split_once('.'));
-            let Some((number, field)) = call else { return false };
-            let Ok(number) = number.parse() else { return false };
-            return set_of_call(said.calls.entry(number).or_default(), field, text);
-        }
-    };
-    *kept = Some(text);
-    true
-}
-
-fn set_of_call<'a>(call: &mut IndexedCall<'a>, field: &str, text: &'a str) -> bool {
-    let kept = match field {
-        "id" => &mut call.id,
-        "name" | "function.name" => &mut call.name,
-        "arguments" | "function.arguments" => &mut call.arguments,
-        "type" => return text == "function",
-        _ => return false,
-    };
-    *kept = Some(text);
-    true
-}
-
-fn message(said: &IndexedMessage<'_>, prefix: &str, role: &str) -> Result<String, DecodeError> {
-    let mut fields = Vec::new();
-    match said.content {
-        Some(text) => fields.push(("content", content(prefix, text)?)),
-        // An empty text is not logged either, and cannot be distinguished from one that was left out.
-        None if said.calls.is_empty() => return Err(not_logged(prefix, "the content of a message")),
-        None => {}
-    }
-    if !said.calls.is_empty() {
-        fields.push(("tool_calls", said.calls(prefix)?));
-    }
-    fields.extend(said.call_id.map(|id| ("tool_call_id", quoted(id))));
-    Ok(chat::message(role, &fields))
+    Ok((!messages.is_empty()).then_some(messages))
 }
 
 /// A text, or the parts that were written as one.

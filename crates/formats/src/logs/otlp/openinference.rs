@@ -5,8 +5,8 @@
 //! `llm.input_messages`.
 
 use super::bodies;
-use super::chat::{self, message, quoted};
-use super::indexed::{self, IndexedMessage, check_numbers, numbered, unknown};
+use super::chat::{self, quoted};
+use super::indexed::{self, IndexedForm, IndexedMessage, check_numbers, numbered, unknown};
 use super::item::LoggedItem;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
@@ -19,6 +19,24 @@ const HIDDEN: &str = "__REDACTED__";
 const MESSAGES: &str = "llm.input_messages";
 const TOOLS: &str = "llm.tools";
 const PROMPTS: &str = "llm.prompts";
+
+/// How it spells a message.
+const FORM: IndexedForm = IndexedForm {
+    within: "message.",
+    message: &[
+        ("role", |said| &mut said.role),
+        ("content", |said| &mut said.content),
+        ("tool_call_id", |said| &mut said.call_id),
+        ("name", |said| &mut said.name),
+    ],
+    call: &[
+        ("tool_call.id", |call| &mut call.id),
+        ("tool_call.function.name", |call| &mut call.name),
+        ("tool_call.function.arguments", |call| &mut call.arguments),
+    ],
+    part: Some("message_content."),
+    beside: &[],
+};
 
 /// The body of the request; nothing where none of these attributes holds one.
 pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
@@ -49,81 +67,30 @@ pub(super) fn body(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
 }
 
 /// The messages whose fields are attributes of their own.
-fn messages(item: &LoggedItem) -> Result<Option<Vec<String>>, DecodeError> {
-    let mut all: BTreeMap<usize, IndexedMessage<'_>> = BTreeMap::new();
-    for (number, field, value) in numbered(item, MESSAGES) {
-        let number = number.ok_or_else(|| unknown(MESSAGES))?;
-        let field = field.strip_prefix("message.").ok_or_else(|| unknown(MESSAGES))?;
-        let said = all.entry(number).or_default();
-        let Some(text) = value.and_then(AnyValue::text) else { continue };
-        if text == HIDDEN {
+fn messages<'i>(item: &'i LoggedItem) -> Result<Option<Vec<String>>, DecodeError> {
+    let text = |value: Option<&'i AnyValue>| match value.and_then(AnyValue::text) {
+        Some(HIDDEN) => {
             let detail = format!(
                 "`{MESSAGES}` is hidden: set OPENINFERENCE_HIDE_INPUT_MESSAGES=false where requests are traced"
             );
-            return Err(DecodeError::new(ErrorCode::MissingField, detail));
+            Err(DecodeError::new(ErrorCode::MissingField, detail))
         }
-        set(said, field, text)?;
-    }
-    if all.is_empty() {
-        return Ok(None);
-    }
-    check_numbers(MESSAGES, all.keys())?;
-    all.values().map(json).collect::<Result<Vec<_>, _>>().map(Some)
-}
-
-fn set<'a>(said: &mut IndexedMessage<'a>, field: &'a str, text: &'a str) -> Result<(), DecodeError> {
-    match field {
-        "role" => said.role = Some(text),
-        "content" => said.content = Some(text),
-        "tool_call_id" => said.call_id = Some(text),
-        "name" => said.name = Some(text),
-        _ => return set_inner(said, field, text),
-    }
-    Ok(())
-}
-
-fn set_inner<'a>(said: &mut IndexedMessage<'a>, field: &'a str, text: &'a str) -> Result<(), DecodeError> {
-    let (list, rest) = field.split_once('.').ok_or_else(|| unknown(MESSAGES))?;
-    let (number, rest) = rest.split_once('.').ok_or_else(|| unknown(MESSAGES))?;
-    let number: usize = number.parse().map_err(|_| unknown(MESSAGES))?;
-    match list {
-        "contents" => {
-            let field = rest.strip_prefix("message_content.").ok_or_else(|| unknown(MESSAGES))?;
-            said.parts.entry(number).or_default().insert(field, text);
-        }
-        "tool_calls" => {
-            let call = said.calls.entry(number).or_default();
-            match rest.strip_prefix("tool_call.") {
-                Some("id") => call.id = Some(text),
-                Some("function.name") => call.name = Some(text),
-                Some("function.arguments") => call.arguments = Some(text),
-                _ => return Err(unknown(MESSAGES)),
-            }
-        }
-        _ => return Err(unknown(MESSAGES)),
-    }
-    Ok(())
+        text => Ok(text),
+    };
+    let said = FORM.messages(item, MESSAGES, text, |_| unknown(MESSAGES))?;
+    let messages: Vec<_> = said.iter().map(json).collect::<Result<_, _>>()?;
+    Ok((!messages.is_empty()).then_some(messages))
 }
 
 fn json(said: &IndexedMessage<'_>) -> Result<String, DecodeError> {
     let role = said.role.ok_or_else(|| not_logged("the role of a message"))?;
-    let mut fields = Vec::new();
-    match (said.content, said.parts.is_empty()) {
-        (Some(text), true) => fields.push(("content", quoted(text))),
-        (_, false) => {
-            check_numbers(MESSAGES, said.parts.keys())?;
-            let parts: Result<Vec<_>, _> = said.parts.values().map(part).collect();
-            fields.push(("content", format!("[{}]", parts?.join(","))));
-        }
-        (None, true) if said.calls.is_empty() => return Err(not_logged("the content of a message")),
-        (None, true) => {}
-    }
-    if !said.calls.is_empty() {
-        fields.push(("tool_calls", said.calls(MESSAGES)?));
-    }
-    fields.extend(said.call_id.map(|id| ("tool_call_id", quoted(id))));
-    fields.extend(said.name.map(|name| ("name", quoted(name))));
-    Ok(message(role, &fields))
+    check_numbers(MESSAGES, said.parts.keys())?;
+    let parts: Vec<_> = said.parts.values().map(part).collect::<Result<_, _>>()?;
+    let content = match parts.is_empty() {
+        true => said.content.map(quoted),
+        false => Some(format!("[{}]", parts.join(","))),
+    };
+    said.json(MESSAGES, role, content)
 }
 
 /// A part that is text; of an image the attributes say where it was, not what it showed.

@@ -16,33 +16,29 @@ const MESSAGES: &str = "gen_ai.input.messages";
 const INSTRUCTIONS: &str = "gen_ai.system_instructions";
 const TOOLS: &str = "gen_ai.tool.definitions";
 
+type ReadForm = fn(&LoggedItem) -> Result<Option<String>, DecodeError>;
+
+/// The forms in which SDKs keep prompts: each reads the body that an item holds in it, if it does. The first holds.
+const FORMS: [ReadForm; 5] = [vercel::body, openinference::body, by_conventions, bodies::body, older::body];
+
 /// The body of the request, from wherever the span's SDK keeps it.
 pub(super) fn body(item: &LoggedItem, place: Option<&FieldPath>) -> Result<String, DecodeError> {
     if let Some(place) = place {
         let key = place.to_string();
         return item.get(&key).map(AnyValue::json).ok_or_else(|| missing(&key));
     }
-    if let Some(body) = vercel::body(item)? {
-        return Ok(body);
-    }
-    if let Some(body) = openinference::body(item)? {
-        return Ok(body);
-    }
-    if let Some(messages) = item.get(MESSAGES) {
-        return if is_completion(item) {
-            completion(&messages.json())
-        } else {
-            chat_of(item, &messages.json())
-        };
-    }
-    let whole = bodies::ATTRIBUTES.into_iter().find_map(|key| Some((key, item.get(key)?.json())));
-    if let Some((key, json)) = whole {
-        return bodies::body(key, &json);
-    }
-    if let Some(body) = older::body(item)? {
-        return Ok(body);
+    for form in FORMS {
+        if let Some(body) = form(item)? {
+            return Ok(body);
+        }
     }
     Err(not_there(item))
+}
+
+/// The body by the conventions; nothing where they are not followed.
+fn by_conventions(item: &LoggedItem) -> Result<Option<String>, DecodeError> {
+    let Some(messages) = item.get(MESSAGES).map(AnyValue::json) else { return Ok(None) };
+    if is_completion(item) { completion(&messages) } else { chat_of(item, &messages) }.map(Some)
 }
 
 /// Attributes that vLLM writes, and nobody who sends requests.
