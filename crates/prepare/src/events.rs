@@ -13,8 +13,8 @@ use kvset_core::units::ratio::Ratio;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestEncoding, RequestMessage, encode_request};
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::retention_class;
-use kvset_formats::time::TimeForm;
-use kvset_formats::trace::Generated;
+use kvset_formats::time::{TimeForm, ms_of};
+use kvset_formats::trace::ObservedRequest;
 
 /// What a record's events have in common.
 #[derive(Clone)]
@@ -25,34 +25,21 @@ pub(super) struct Common {
     pub(super) time: EventTime,
     /// How the record writes that; nothing where it is the stamp of the record.
     pub(super) form: Option<TimeForm>,
-    pub(super) output_tokens: Option<i64>,
-    /// What was generated for the record's only prompt.
-    pub(super) answer: Generated,
-    pub(super) duration_ms: Option<i64>,
-    pub(super) cached_tokens: CachedTokens,
-    /// Tokens of all the record's prompts together, as it states them.
-    pub(super) stated_tokens: Option<u64>,
-    /// What may hold the rest of a prompt that is not whole.
-    pub(super) unread: Vec<String>,
+    /// What the record says of its only prompt.
+    pub(super) observed: ObservedRequest,
     pub(super) labels: Labels<String>,
 }
 
 impl Common {
-    /// Whether it has counts of the answer, or of what was cached.
-    pub(super) fn tells_of_answer(&self) -> bool {
-        self.output_tokens.is_some()
-            || self.answer != Generated::Unknown
-            || self.cached_tokens != CachedTokens::Unstated
-    }
-
     /// What every event of the record says.
     pub(super) fn message(&self) -> RequestMessage<'_> {
+        let ObservedRequest { output_tokens, duration, cached_tokens, .. } = &self.observed;
         RequestMessage {
             event_time: self.time.0,
-            output_tokens: self.output_tokens,
-            duration_ms: self.duration_ms,
-            cached_tokens: self.cached_tokens.stated().and_then(signed),
-            cached_tokens_left_out: self.cached_tokens == CachedTokens::LeftOut,
+            output_tokens: output_tokens.and_then(signed),
+            duration_ms: duration.map(ms_of).and_then(signed),
+            cached_tokens: cached_tokens.stated().and_then(signed),
+            cached_tokens_left_out: *cached_tokens == CachedTokens::LeftOut,
             labels: self.labels.each_ref().map(String::as_str),
             ..RequestMessage::default()
         }
@@ -69,14 +56,9 @@ impl Common {
         Some(labelled)
     }
 
-    /// The same for a record of several prompts: their sum tells of none.
+    /// The same for a record of several prompts.
     pub(super) fn of_several(&self) -> Self {
-        Self {
-            output_tokens: None,
-            answer: Generated::Unknown,
-            cached_tokens: CachedTokens::Unstated,
-            ..self.clone()
-        }
+        Self { observed: self.observed.clone().of_prompts(0), ..self.clone() }
     }
 }
 

@@ -15,7 +15,6 @@ use kvset_core::units::pages::PageIds;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestMessage, SourceRecord};
 use kvset_formats::logs::{EnvelopeRecords, LogReader, Logged, LoggedPrompt, LoggedRequest, Preset};
 use kvset_formats::position::Partition;
-use kvset_formats::time::ms_of;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -197,13 +196,8 @@ impl Preparer {
         let held = self.read_around(request, record, around)?;
         let arrival = request.arrival.filter(|_| self.recipe.event_time.is_none());
         let mut common = self.common(record, arrival)?;
-        common.output_tokens = request.output_tokens.and_then(signed);
-        common.answer.clone_from(&request.answer);
-        common.duration_ms = request.duration.map(ms_of).and_then(signed);
-        common.cached_tokens = request.cached_tokens;
-        common.stated_tokens = request.input_tokens;
-        common.unread.clone_from(&request.unread);
-        out.cache_writes = request.cache_writes;
+        common.observed = request.observed.clone();
+        out.cache_writes = common.observed.cache_writes;
         match &request.prompt {
             LoggedPrompt::Body(body) => {
                 match self.kind(held)? {
@@ -224,7 +218,7 @@ impl Preparer {
                 let message = RequestMessage {
                     page_ids: PageIds::from_slice(ids),
                     page_size: page_size.and_then(|size| i32::try_from(size.get()).ok()),
-                    input_tokens: request.input_tokens.and_then(signed),
+                    input_tokens: request.observed.input_tokens.and_then(signed),
                     scope,
                     ..common.message()
                 };

@@ -1,6 +1,6 @@
 //! One record to its request events, or to a dead letter.
 
-use super::events::{Common, Hashing, push_pages, signed};
+use super::events::{Common, Hashing, push_pages};
 use super::field_lookup::FieldLookup;
 use super::fields::ValueDepth::{Body, Top};
 use super::fields::{self, FieldValues, PromptForms};
@@ -12,7 +12,7 @@ use kvset_core::units::EventTime;
 use kvset_formats::almost_json;
 use kvset_formats::codec::{
     DeadLetter, DecodeError, Encoding, ErrorCode, LetterContent, LookupError, Provenance, RawPrompt,
-    RawRequest, RequestDecoder, WriterSchemas,
+    RawRequest, RequestDecoder, WriterSchemas, count,
 };
 use kvset_formats::logs::{FieldPath, LogReader, Preset, foreign};
 use kvset_formats::output::{Destination, OutputRecord};
@@ -20,10 +20,11 @@ use kvset_formats::placeholders::Placeholders;
 use kvset_formats::position::Partition;
 use kvset_formats::record::outcome::served_elsewhere;
 use kvset_formats::stated::PromptForm;
-use kvset_formats::time::{Time, ms_of};
-use kvset_formats::trace::{self, Format, LoggedAnswer};
+use kvset_formats::time::Time;
+use kvset_formats::trace::{self, Format, LoggedAnswer, ObservedRequest};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Prepares records.
 pub struct Preparer {
@@ -255,8 +256,9 @@ impl Preparer {
             self.answer.read_named(name, value)?;
         }
         let mut common = self.common(record, raw.event_time.map(Time::of_ms))?;
-        common.output_tokens = raw.output_tokens.or(common.output_tokens);
-        common.duration_ms = raw.duration_ms.or(common.duration_ms);
+        let ObservedRequest { output_tokens, duration, .. } = &mut common.observed;
+        *output_tokens = count("output_tokens", raw.output_tokens)?.or(*output_tokens);
+        *duration = count("duration_ms", raw.duration_ms)?.map(Duration::from_millis).or(*duration);
         match raw.prompt {
             RawPrompt::Tokens(tokens) => {
                 self.expect(RawFormat::TokenIds)?;
@@ -295,22 +297,9 @@ impl Preparer {
             namespace: lookup.namespace(self.recipe.hash_key)?,
             time: EventTime(time),
             form: stated.map(|time| time.form),
-            output_tokens: self.answer.output_tokens(1).and_then(signed),
-            answer: self.answer.generated(1),
-            duration_ms: self.answer.duration().map(ms_of).and_then(signed),
-            cached_tokens: self.answer.cached_tokens(1),
-            stated_tokens: None,
-            unread: Vec::new(),
+            observed: self.answer.observed(),
             labels: labels.collect(),
         })
-    }
-
-    /// Prompt tokens as a record without a preset states them, of all its prompts together.
-    fn stated_tokens(&self, form: PromptForm) -> Option<u64> {
-        match form {
-            PromptForm::Text => self.answer.prompt_tokens(),
-            PromptForm::TokenIds | PromptForm::PageIds => self.answer.prompt_ids(),
-        }
     }
 
     pub(super) fn token_ids(&mut self, common: &Common, out: &mut PreparedRecord) -> Result<(), DecodeError> {
@@ -318,11 +307,11 @@ impl Preparer {
         let common = of_each.as_ref().unwrap_or(common);
         self.prompts.iter().for_each(|tokens| out.placeholders.note(tokens));
         let found = self.prompts.iter().map(|tokens| tokens.len() as u64).sum();
-        let stated = common.stated_tokens.or_else(|| self.stated_tokens(PromptForm::TokenIds));
-        out.stated.compare(stated, found, PromptForm::TokenIds, &common.unread)?;
+        let (observed, form) = (&common.observed, PromptForm::TokenIds);
+        out.stated.compare(observed.stated(form), found, form, &observed.unread)?;
         let mut hashing = Hashing::new(&self.recipe, common, &mut self.ids, out);
         hashing.expect(self.prompts.len())?;
-        self.prompts.iter().try_for_each(|tokens| hashing.prompt(tokens, common.answer.ids()))
+        self.prompts.iter().try_for_each(|tokens| hashing.prompt(tokens, common.observed.answer.ids()))
     }
 
     pub(super) fn body(
@@ -340,8 +329,6 @@ impl Preparer {
             Err(error) if error.code() == ErrorCode::MissingField => None,
             filled => Some(filled?),
         };
-        let stated = [PromptForm::TokenIds, PromptForm::Text]
-            .map(|form| (form, common.stated_tokens.or_else(|| self.stated_tokens(form))));
         let (ids, tokenizers) = (&mut self.ids, &mut self.tokenizers);
         let mut hash = |common: &Common, out: &mut PreparedRecord| {
             let mut placeholders = Placeholders::default();
@@ -353,13 +340,13 @@ impl Preparer {
                 hashing.prompt(tokens, answer)
             };
             let asked = (model.as_deref(), body, common.time);
-            let form = tokenizers.tokenize(asked, &common.answer, &mut take)?;
+            let form = tokenizers.tokenize(asked, &common.observed.answer, &mut take)?;
             out.placeholders.add(&placeholders);
-            let stated = stated.iter().find(|(known, _)| *known == form).and_then(|(_, tokens)| *tokens);
-            out.stated.compare(stated, out.total().tokens, form, &common.unread)
+            let (stated, tokens) = (common.observed.stated(form), out.total().tokens);
+            out.stated.compare(stated, tokens, form, &common.observed.unread)
         };
         let hashed = hash(common, out);
-        if out.total().requests < 2 || !common.tells_of_answer() {
+        if out.total().requests < 2 || !common.observed.tells_of_answer() {
             return hashed;
         }
         *out = PreparedRecord::of(out.partition);

@@ -15,7 +15,7 @@ use kvset_formats::logs::{LogReader, RecordPath, foreign};
 use kvset_formats::placeholders::Placeholders;
 use kvset_formats::stated::StatedPrompts;
 use kvset_formats::time::TimeForm;
-use kvset_formats::trace::{self, CacheWrites, Format, PromptRepeats};
+use kvset_formats::trace::{self, CacheWrites, Format, LoggedAnswer, PromptRepeats};
 use kvset_prepare::{PoolShare, PreparedRecord, Preparer, Preset, RawRecord};
 use kvset_service::plan::schemas::open;
 use kvset_service::prepare::preparer;
@@ -361,9 +361,12 @@ fn without_request(record: &[u8]) -> String {
 
 /// What the usage of a record's response says was written to a provider's cache.
 fn cache_writes(record: &[u8], shape: &RecordShape) -> Option<CacheWrites> {
-    shape.usages.iter().find_map(|place| match place {
-        Some(place) => CacheWrites::of_response(&place.find(record).ok()??),
-        None => CacheWrites::of_response(std::str::from_utf8(record).ok()?),
+    shape.usages.iter().find_map(|place| {
+        let response = match place {
+            Some(place) => place.find(record).ok()??,
+            None => std::str::from_utf8(record).ok()?.into(),
+        };
+        LoggedAnswer::of_response(&response).ok()?.cache_writes(1)
     })
 }
 

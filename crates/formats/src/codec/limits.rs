@@ -210,7 +210,11 @@ impl DecodeLimits {
     }
 }
 
-fn count(field: &'static str, value: Option<i64>) -> Result<Option<u64>, DecodeError> {
+/// A count as a message has it, which is none below zero.
+///
+/// # Errors
+/// [`ErrorCode::InvalidNumber`].
+pub fn count(field: &'static str, value: Option<i64>) -> Result<Option<u64>, DecodeError> {
     value
         .map(u64::try_from)
         .transpose()

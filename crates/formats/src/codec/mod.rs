@@ -35,7 +35,7 @@ pub use estimate::{
 pub use estimate_error::EstimateError;
 pub use frame::{Payload, SCHEMA_HEADER, SchemaId, SchemaRef, names_own_schema, uuid};
 pub use kvset_core::request::refusal::{DecodeError, ErrorCode};
-pub use limits::{DecodeLimits, check_page_count};
+pub use limits::{DecodeLimits, check_page_count, count};
 pub use message::{Decoded, RequestMessage};
 pub use raw::{RawPrompt, RawRequest, encode_raw_request, read_raw_request};
 pub use repack::Repacker;

@@ -7,8 +7,8 @@ use super::{Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::record::dynamo::{OTHER_EVENT, read_record};
 use crate::record::fault::RowFault;
-use crate::record::generated::Generated;
 use crate::record::id_scope::IdScope;
+use crate::record::observed::ObservedRequest;
 use crate::record::row::RowBatch;
 use kvset_core::request::labels::Label;
 use std::borrow::Cow;
@@ -56,13 +56,13 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
             page_size: draft.page_size,
         },
         arrival: draft.stated(),
-        duration: draft.duration_ms.map(Duration::from_millis),
-        input_tokens: draft.input_tokens,
-        output_tokens: draft.output_tokens,
-        answer: Generated::Unknown,
-        cached_tokens: draft.cached_tokens,
-        cache_writes: None,
-        unread: Vec::new(),
+        observed: ObservedRequest {
+            duration: draft.duration_ms.map(Duration::from_millis),
+            input_tokens: draft.input_tokens,
+            output_tokens: draft.output_tokens,
+            cached_tokens: draft.cached_tokens,
+            ..ObservedRequest::default()
+        },
         names: names.collect(),
     })))
 }

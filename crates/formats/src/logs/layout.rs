@@ -7,6 +7,7 @@ use crate::identity::{self, NamedParts};
 use crate::record::answer::LoggedAnswer;
 use crate::record::members::members;
 use crate::record::numbers::{TokenId, count};
+use crate::record::observed::ObservedRequest;
 use crate::record::outcome::{LoggedOutcome, answers_no_prompt};
 use crate::record::stated_time::StatedTime;
 use crate::time::{NumberUnit, Numbers, Time, WrittenTime};
@@ -149,16 +150,15 @@ impl LogLayout {
         Ok(LoggedRequest {
             prompt,
             arrival: start.or_else(|| Some(end?.before(duration.unwrap_or_default()))),
-            duration,
-            input_tokens: match answer.prompt_tokens() {
-                None => self.stated(record)?,
-                stated => stated,
+            observed: ObservedRequest {
+                duration,
+                input_tokens: match answer.prompt_tokens() {
+                    None => self.stated(record)?,
+                    stated => stated,
+                },
+                unread: self.unread(record)?,
+                ..answer.observed()
             },
-            output_tokens: answer.output_tokens(1),
-            answer: answer.generated(1),
-            cached_tokens: answer.cached_tokens(1),
-            cache_writes: answer.cache_writes(1),
-            unread: self.unread(record)?,
             names: self.names(record)?,
         })
     }

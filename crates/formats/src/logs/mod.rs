@@ -29,13 +29,10 @@ pub use preset::Preset;
 pub use read::LogReader;
 
 use crate::codec::DecodeError;
-use crate::record::answer::CacheWrites;
-use crate::record::generated::Generated;
+use crate::record::observed::ObservedRequest;
 use crate::time::Time;
-use kvset_core::request::event::CachedTokens;
 use kvset_core::units::PageSize;
 use std::borrow::Cow;
-use std::time::Duration;
 
 /// Places that the operator named: they hold in place of a preset's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,20 +64,8 @@ pub struct LoggedRequest<'r> {
     pub prompt: LoggedPrompt<'r>,
     /// When it came.
     pub arrival: Option<Time>,
-    /// From its arrival to its last token.
-    pub duration: Option<Duration>,
-    /// Prompt tokens as the log counts them, of all prompts together.
-    pub input_tokens: Option<u64>,
-    /// Tokens generated.
-    pub output_tokens: Option<u64>,
-    /// What was generated.
-    pub answer: Generated,
-    /// Prompt tokens that came from the serving engine's cache.
-    pub cached_tokens: CachedTokens,
-    /// Prompt tokens that were written to the provider's cache.
-    pub cache_writes: Option<CacheWrites>,
-    /// Parts of the record that may hold the rest of a prompt that is not whole, and that are not read.
-    pub unread: Vec<String>,
+    /// What was observed of it.
+    pub observed: ObservedRequest,
     /// What the log calls the model, the tenant and others, by the names that templates and labels have for them.
     pub names: Vec<(Cow<'r, str>, String)>,
 }

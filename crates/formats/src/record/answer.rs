@@ -10,6 +10,7 @@ use super::answer_names::{
 use super::generated::{Generated, GeneratedReading, List};
 use super::json::{Fields, Object, ParseTrouble, ignore, read_length, read_line};
 use super::numbers;
+use super::observed::{CacheWrites, ObservedRequest};
 use super::outcome::LoggedOutcome;
 use super::stated_time::{DURATION, StatedTime};
 use crate::any_value::{Any, Scalar, TakeValue};
@@ -24,36 +25,6 @@ use std::time::Duration;
 /// Fields of a response that have what was generated, or end it: of chat completions and completions, of Anthropic's
 /// Messages API and of OpenAI's Responses API.
 const GENERATED: [&str; 5] = ["choices", "content", "delta", "stop_reason", "output"];
-
-/// Prompt tokens that a request wrote to its provider's cache, as Anthropic counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CacheWrites {
-    /// All of them.
-    pub tokens: u64,
-    /// Those that are kept for five minutes.
-    pub five_minutes: u64,
-    /// Those that are kept for an hour.
-    pub one_hour: u64,
-}
-
-impl CacheWrites {
-    /// Those of which nothing says how long they are kept.
-    pub fn unstated(&self) -> u64 {
-        self.tokens.saturating_sub(self.five_minutes.saturating_add(self.one_hour))
-    }
-
-    /// Adds another request's.
-    pub fn add(&mut self, other: &Self) {
-        self.tokens = self.tokens.saturating_add(other.tokens);
-        self.five_minutes = self.five_minutes.saturating_add(other.five_minutes);
-        self.one_hour = self.one_hour.saturating_add(other.one_hour);
-    }
-
-    /// What a response says: an object, its chunks, or the stream as it was sent. Nothing where its usage counts none.
-    pub fn of_response(text: &str) -> Option<Self> {
-        LoggedAnswer::of_response(text).ok()?.cache_writes(1)
-    }
-}
 
 /// What was found alongside a prompt, or in the `usage` of its response.
 #[derive(Debug, Default)]
@@ -272,6 +243,20 @@ impl LoggedAnswer {
         (prompts == 1).then_some(CacheWrites { tokens, five_minutes, one_hour })
     }
 
+    /// What all of that says of the row's only prompt.
+    pub fn observed(&self) -> ObservedRequest {
+        ObservedRequest {
+            duration: self.duration(),
+            input_tokens: self.prompt_tokens(),
+            input_length: self.count(CountKind::RowLength),
+            output_tokens: self.output_tokens(1),
+            answer: self.generated(1),
+            cached_tokens: self.cached_tokens(1),
+            cache_writes: self.cache_writes(1),
+            unread: Vec::new(),
+        }
+    }
+
     /// Takes a list of token ids that was found elsewhere in the record.
     pub fn list(&mut self, ids: &str) {
         self.generated.list(ids);
@@ -408,7 +393,8 @@ mod tests {
 
     #[test]
     fn cache_writes_are_told_by_how_long_they_are_kept() {
-        let of = |usage: &str| CacheWrites::of_response(&format!(r#"{{"usage": {usage}}}"#));
+        let of_response = |text: &str| LoggedAnswer::of_response(text).ok()?.cache_writes(1);
+        let of = |usage: &str| of_response(&format!(r#"{{"usage": {usage}}}"#));
         let writes = |tokens, five_minutes, one_hour| Some(CacheWrites { tokens, five_minutes, one_hour });
         let classes = r#""cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}"#;
         assert_eq!(of(&format!(r#"{{"cache_creation_input_tokens": 7, {classes}}}"#)), writes(7, 3, 4));
@@ -421,6 +407,6 @@ mod tests {
             "event: message_start\ndata: {{\"message\": {{\"usage\": {{\"cache_creation_input_tokens\": 7, {classes}}}}}}}\n\n\
              data: {{\"type\": \"message_delta\", \"usage\": {{\"output_tokens\": 2}}}}\n"
         );
-        assert_eq!(CacheWrites::of_response(&stream), writes(7, 3, 4));
+        assert_eq!(of_response(&stream), writes(7, 3, 4));
     }
 }

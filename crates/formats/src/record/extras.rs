@@ -2,12 +2,13 @@
 
 use super::answer::LoggedAnswer;
 use super::json::{Name, ParseTrouble, ignore};
+use super::observed::ObservedRequest;
 use super::row::Draft;
 use super::stated_time::{StatedTime, TimeName};
 use crate::any_value::Any;
 use crate::identity::NamedParts;
 use crate::spelling::Spellings;
-use crate::time::{Numbers, ms_of};
+use crate::time::Numbers;
 use hashbrown::HashMap;
 use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::names::listed;
@@ -171,15 +172,18 @@ impl RowExtras {
         self.answer().duration().or_else(|| self.time.duration())
     }
 
-    /// Says it of one of the `prompts` of the row; `kept` is what keeps its pages apart.
-    pub fn complete(&self, draft: &mut Draft, prompts: usize, kept: &Draft) {
-        let duration = self.duration();
+    /// What is said of the row's only prompt.
+    pub fn observed(&self) -> ObservedRequest {
+        ObservedRequest { duration: self.duration(), ..self.answer().observed() }
+    }
+
+    /// Says it of one of the prompts of the row, of which this was observed; `kept` is what keeps its pages apart.
+    pub fn complete(&self, draft: &mut Draft, observed: &ObservedRequest, kept: &Draft) {
+        let duration = observed.duration;
         draft.at(self.time.arrival(duration));
         draft.is_end = self.time.is_end_alone(duration);
         draft.is_backward = self.time.is_backward();
-        draft.duration_ms = duration.map(ms_of);
-        draft.output_tokens = self.answer().output_tokens(prompts);
-        draft.cached_tokens = self.answer().cached_tokens(prompts);
+        draft.observe(observed);
         draft.labels = std::mem::take(&mut draft.labels).or(&self.labels);
         draft.session = self.session.clone();
         draft.scope_name = self.scope_name.clone();

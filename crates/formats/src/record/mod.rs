@@ -13,6 +13,7 @@ pub mod id_scope;
 pub mod json;
 pub(crate) mod members;
 pub mod numbers;
+pub mod observed;
 pub mod outcome;
 pub(crate) mod repeats;
 pub mod row;

@@ -1,11 +1,11 @@
 //! Requests as the readers hand them out, and the buffers they live in.
 
-use super::answer::CacheWrites;
 use super::fault::RowFault;
 use super::id_scope::IdScope;
+use super::observed::{CacheWrites, ObservedRequest};
 use super::subagents::SubagentEvidence;
 use crate::identity::{NamedParts, PageIdentity};
-use crate::time::{Moment, Time, TimeBase, TimeForm};
+use crate::time::{Moment, Time, TimeBase, TimeForm, ms_of};
 use kvset_core::request::event::{CachedTokens, PageCountMismatch, RequestEvent, full_pages};
 use kvset_core::request::labels::Labels;
 use kvset_core::units::pages::{PageIds, Scope};
@@ -116,6 +116,13 @@ impl Draft {
             StatedTimes::At { clock, form } => Some(Time { moment: self.moment, clock, form }),
             StatedTimes::Unstated | StatedTimes::AfterAnswer(_) => None,
         }
+    }
+
+    /// Takes over what was observed of the request.
+    pub fn observe(&mut self, observed: &ObservedRequest) {
+        self.duration_ms = observed.duration.map(ms_of);
+        (self.output_tokens, self.cached_tokens) = (observed.output_tokens, observed.cached_tokens);
+        self.cache_writes = observed.cache_writes;
     }
 
     /// States when the request came.

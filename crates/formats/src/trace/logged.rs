@@ -14,10 +14,11 @@ use crate::record::generated::Generated;
 use crate::record::id_scope::IdScope;
 use crate::record::json::TOKEN_FIELDS;
 use crate::record::members::members;
+use crate::record::observed::ObservedRequest;
 use crate::record::row::{DeclaredScope, Draft, RefusedRow, RowBatch};
 use crate::retention_class;
 use crate::stated::PromptForm;
-use crate::time::{Moment, ms_of};
+use crate::time::Moment;
 use kvset_core::request::labels::{Label, Labels};
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::{RequestTokenizer, TokenizeLimits};
@@ -98,7 +99,8 @@ impl LogDecoder {
         let RecordSink { batch, carried, number } = sink;
         if let Some(form) = form {
             let found = batch.drafts[first..].iter().filter_map(|draft| draft.input_tokens).sum();
-            carried.stated.compare(request.input_tokens, found, form, &request.unread)?;
+            let ObservedRequest { input_tokens, unread, .. } = &request.observed;
+            carried.stated.compare(*input_tokens, found, form, unread)?;
         }
         let parts = self.parts(request, record, &mut batch.text);
         let kept = batch.kept_apart(&parts);
@@ -132,7 +134,7 @@ impl LogDecoder {
         request: &LoggedRequest<'_>,
         sink: &mut RecordSink<'_>,
     ) -> Result<Option<PromptForm>, RowFault> {
-        let answer = &request.answer;
+        let answer = &request.observed.answer;
         match &request.prompt {
             LoggedPrompt::Body(body) => {
                 let tokens = if self.reader.names_places() { tokens_in(body)? } else { None };
@@ -149,7 +151,7 @@ impl LogDecoder {
                 batch.drafts.push(Draft {
                     page_size: page_size.or(Some(self.paging.page_size())),
                     ids: start..batch.ids.len(),
-                    input_tokens: request.input_tokens,
+                    input_tokens: request.observed.input_tokens,
                     ..Draft::default()
                 });
                 Ok(None)
@@ -201,19 +203,14 @@ impl LogDecoder {
         if let LoggedPrompt::Body(body) = &request.prompt {
             retention_class::complete(&mut labels, body.as_bytes(), &mut batch.text);
         }
-        let alone = batch.drafts.len() == first + 1;
+        let observed = request.observed.clone().of_prompts(batch.drafts.len() - first);
         for draft in &mut batch.drafts[first..] {
             draft.at(request.arrival);
             draft.line = line;
-            draft.duration_ms = request.duration.map(ms_of);
             draft.session = session.clone();
             draft.labels = std::mem::take(&mut draft.labels).or(&labels);
             draft.scope_name = scope_name.clone();
-            if alone {
-                // A sum over several prompts tells of none.
-                (draft.output_tokens, draft.cached_tokens) = (request.output_tokens, request.cached_tokens);
-                draft.cache_writes = request.cache_writes;
-            }
+            draft.observe(&observed);
         }
         batch.set_scopes(first, &self.id_scope, DeclaredScope::Global)
     }

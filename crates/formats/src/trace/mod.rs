@@ -59,10 +59,11 @@ mod timeline;
 mod unpack;
 mod write;
 
-pub use crate::record::answer::{CacheWrites, LoggedAnswer};
+pub use crate::record::answer::LoggedAnswer;
 pub use crate::record::fault::RowFault;
 pub use crate::record::generated::Generated;
 pub use crate::record::id_scope::IdScope;
+pub use crate::record::observed::{CacheWrites, ObservedRequest};
 pub use crate::record::repeats::{PromptRepeats, RepeatFacts};
 pub use crate::record::row::TraceRow;
 pub use background::{AheadReader, Recording, open_ahead, recorded_ahead};

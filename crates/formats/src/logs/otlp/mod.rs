@@ -23,8 +23,7 @@ mod vercel;
 
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::record::answer::CacheWrites;
-use crate::record::generated::Generated;
+use crate::record::observed::{CacheWrites, ObservedRequest};
 use crate::time::{NumberUnit, Numbers, TimeNumber, WrittenTime};
 use export::items;
 use item::{LoggedItem, is_details, is_message};
@@ -133,21 +132,23 @@ fn request<'r>(item: &LoggedItem, place: Option<&FieldPath>) -> Result<LoggedReq
     Ok(LoggedRequest {
         prompt: LoggedPrompt::Body(Cow::Owned(prompt)),
         arrival: started.filter(|_| item.start > 0),
-        duration,
-        input_tokens,
-        output_tokens: item.count(&[
-            "gen_ai.usage.output_tokens",
-            "gen_ai.usage.completion_tokens",
-            "llm.usage.completion_tokens",
-            "llm.token_count.completion",
-            "ai.usage.outputTokens",
-            "ai.usage.completionTokens",
-        ])?,
-        answer: Generated::Unknown,
-        cached_tokens: CachedTokens::of_usage(cached_tokens, input_tokens.is_some()),
-        cache_writes: cache_writes(item)?,
-        unread: content::unread(item),
         names: names(item),
+        observed: ObservedRequest {
+            duration,
+            input_tokens,
+            output_tokens: item.count(&[
+                "gen_ai.usage.output_tokens",
+                "gen_ai.usage.completion_tokens",
+                "llm.usage.completion_tokens",
+                "llm.token_count.completion",
+                "ai.usage.outputTokens",
+                "ai.usage.completionTokens",
+            ])?,
+            cached_tokens: CachedTokens::of_usage(cached_tokens, input_tokens.is_some()),
+            cache_writes: cache_writes(item)?,
+            unread: content::unread(item),
+            ..ObservedRequest::default()
+        },
     })
 }
 

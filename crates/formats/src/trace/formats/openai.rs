@@ -12,7 +12,6 @@ use crate::record::id_scope::IdScope;
 use crate::record::json::{Fields, Object, ParseTrouble, read_line};
 use crate::record::row::DeclaredScope;
 use crate::retention_class;
-use crate::stated::PromptForm;
 use crate::time::{NumberUnit, Numbers};
 use crate::trace::options::ReadOptions;
 use crate::trace::paging::Paging;
@@ -61,22 +60,18 @@ impl Decode for Requests {
         retention_class::complete(&mut extras.labels, line, &mut batch.text);
         let kept = batch.kept_apart(&extras.parts);
         let time = extras.time.arrival(extras.duration()).map(|arrival| arrival.moment);
-        let (answer, first) = (extras.answer(), batch.drafts.len());
+        let (observed, first) = (extras.observed(), batch.drafts.len());
         let paging = (&mut self.paging, &mut self.tokenizer);
-        let form = sink.file_body(paging, (line, time), &answer.generated(1))?;
+        let form = sink.file_body(paging, (line, time), &observed.answer)?;
         let RecordSink { batch, carried, number } = sink;
         let drafts = &mut batch.drafts[first..];
-        let (prompts, found) = (drafts.len(), drafts.iter().filter_map(|draft| draft.input_tokens).sum());
+        let found = drafts.iter().filter_map(|draft| draft.input_tokens).sum();
+        let observed = observed.of_prompts(drafts.len());
         for draft in drafts {
-            extras.complete(draft, prompts, &kept);
-            draft.cache_writes = answer.cache_writes(prompts);
+            extras.complete(draft, &observed, &kept);
             draft.line = *number;
         }
-        let stated = match form {
-            PromptForm::Text => answer.prompt_tokens(),
-            PromptForm::TokenIds | PromptForm::PageIds => answer.prompt_ids(),
-        };
-        carried.stated.compare(stated, found, form, &[""; 0])?;
+        carried.stated.compare(observed.stated(form), found, form, &observed.unread)?;
         batch.set_scopes(0, &self.id_scope, DeclaredScope::Global)
     }
 }

@@ -14,6 +14,7 @@ use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
 use crate::record::json::{Fields, Object, ParseTrouble, TOKEN_FIELDS, read_line, row_name};
 use crate::record::numbers::{TokenId, WholeNumber};
+use crate::record::observed::ObservedRequest;
 use crate::record::row::{DeclaredScope, RowBatch};
 use crate::stated::PromptForm;
 use crate::time::{NumberUnit, Numbers};
@@ -193,20 +194,22 @@ impl PromptObject<'_, '_> {
         if !self.found {
             return Err(RowFault::missing("input_ids"));
         }
-        let (answer, parts) = (self.extras.answer(), &self.extras.parts);
-        if let Some(why) = answer.passed_over() {
+        if let Some(why) = self.extras.answer().passed_over() {
             self.prompts.batch.drafts.truncate(first);
             self.prompts.batch.passed_over.push(why);
             return Ok(());
         }
-        let kept = self.prompts.batch.kept_apart(parts);
+        let kept = self.prompts.batch.kept_apart(&self.extras.parts);
         let drafts = &mut self.prompts.batch.drafts[first..];
         let found = drafts.iter().filter_map(|draft| draft.input_tokens).sum();
-        self.prompts.carried.stated.compare(answer.prompt_ids(), found, PromptForm::TokenIds, &[""; 0])?;
-        let prompts = drafts.len();
-        drafts.iter_mut().for_each(|draft| self.extras.complete(draft, prompts, &kept));
+        // What is written to a provider's cache is counted of requests whose prompts it was given as text.
+        let observed =
+            ObservedRequest { cache_writes: None, ..self.extras.observed().of_prompts(drafts.len()) };
+        let (stated, form) = (observed.stated(PromptForm::TokenIds), PromptForm::TokenIds);
+        self.prompts.carried.stated.compare(stated, found, form, &observed.unread)?;
+        drafts.iter_mut().for_each(|draft| self.extras.complete(draft, &observed, &kept));
         let LinePrompts { batch, paging, last, .. } = self.prompts;
-        batch.file_answer(paging, last, answer.generated(prompts).ids());
+        batch.file_answer(paging, last, observed.answer.ids());
         Ok(())
     }
 
