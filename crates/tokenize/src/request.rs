@@ -114,28 +114,23 @@ pub struct RequestTokenizer {
 
 impl Clone for RequestTokenizer {
     fn clone(&self) -> Self {
-        Self {
-            model: Arc::clone(&self.model),
-            limits: self.limits,
-            cache: Arc::clone(&self.cache),
-            reuse: EncoderReuse::default(),
-            prompts: TokenizedPrompts::default(),
-            tail: String::new(),
-            rules: self.rules,
-            roles: RenderedRoles::default(),
-            remarks: ChatRemarks::default(),
-            partings: self.partings.as_ref().map(|_| HeadPartings::default()),
-        }
+        let partings = self.partings.as_ref().map(|_| HeadPartings::default());
+        let fresh = Self::with_memory(Arc::clone(&self.model), self.limits, Arc::clone(&self.cache));
+        Self { rules: self.rules, partings, ..fresh }
     }
 }
 
 impl RequestTokenizer {
     /// A tokenizer for requests to this model.
     pub fn new(model: Arc<Model>, limits: TokenizeLimits) -> Self {
+        Self::with_memory(model, limits, Arc::new(SharedCache::new(limits.cache_bytes)))
+    }
+
+    fn with_memory(model: Arc<Model>, limits: TokenizeLimits, cache: Arc<SharedCache>) -> Self {
         Self {
             model,
-            cache: Arc::new(SharedCache::new(limits.cache_bytes)),
             limits,
+            cache,
             reuse: EncoderReuse::default(),
             prompts: TokenizedPrompts::default(),
             tail: String::new(),

@@ -86,14 +86,7 @@ impl Scan<'_, '_> {
     fn string(&mut self) {
         let row = self.row;
         let begin = self.at + 1;
-        let mut end = begin;
-        while let Some(next) = memchr2(b'"', b'\\', row.get(end..).unwrap_or_default()) {
-            end += next;
-            if row[end] == b'"' {
-                break;
-            }
-            end += 2;
-        }
+        let end = end_of_string(row, begin);
         // What breaks off has no more fields.
         let Some(text) = row.get(begin..end).filter(|_| end < row.len()) else {
             self.at = row.len();
@@ -133,6 +126,19 @@ impl Scan<'_, '_> {
     }
 }
 
+/// Where the string ends whose text begins there: at its quotation mark, or where no more of it is sought.
+fn end_of_string(text: &[u8], begin: usize) -> usize {
+    let mut end = begin;
+    while let Some(next) = memchr2(b'"', b'\\', text.get(end..).unwrap_or_default()) {
+        end += next;
+        if text[end] == b'"' {
+            break;
+        }
+        end += 2;
+    }
+    end
+}
+
 /// A digest of a value at a path.
 pub(super) fn digest(path: u64, value: &[u8]) -> u64 {
     if value.is_empty() { xxh3_64(&path.to_le_bytes()) } else { xxh3_64_with_seed(value, path) }
@@ -147,16 +153,7 @@ pub(super) fn items(list: &[u8]) -> Option<Vec<&[u8]>> {
     let (mut items, mut depth, mut begin, mut at) = (Vec::new(), 0usize, 0, 0);
     while let Some(byte) = list.get(at) {
         match byte {
-            b'"' => {
-                at += 1;
-                while let Some(next) = memchr2(b'"', b'\\', list.get(at..).unwrap_or_default()) {
-                    at += next;
-                    if list[at] == b'"' {
-                        break;
-                    }
-                    at += 2;
-                }
-            }
+            b'"' => at = end_of_string(list, at + 1),
             b'{' | b'[' => {
                 begin = if depth == 0 { at } else { begin };
                 depth += 1;

@@ -5,7 +5,7 @@
 
 use super::envelope::{EnvelopeValue, Visit, is_object, walk};
 use super::shape::PromptKind;
-use crate::record::members::{Members, members};
+use crate::record::members::{Members, member, members};
 use serde_json::value::RawValue;
 
 /// What a record or a file is, and what helps.
@@ -510,10 +510,6 @@ fn at<'v>(members: &Members<'v>, path: &str) -> Option<&'v str> {
         };
     }
     (here != "null").then_some(here)
-}
-
-fn member<'v>(members: &Members<'v>, name: &str) -> Option<&'v str> {
-    members.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.get())
 }
 
 /// Whether a line names the columns of a table: two words or more between commas, semicolons or tabs.

@@ -4,7 +4,7 @@ use super::LoggedPrompt;
 use super::layout::{LogLayout, Prompt};
 use super::{litellm, path, sglang, vllm};
 use crate::codec::DecodeError;
-use crate::record::members::members;
+use crate::record::members::{member, members};
 use crate::record::outcome::LoggedOutcome;
 use crate::time::NumberUnit::{Milliseconds, Seconds};
 use kvset_core::request::labels::Label;
@@ -181,8 +181,7 @@ pub(super) fn has_paths(record: &[u8]) -> impl FnMut(&str) -> bool {
     let members = text.and_then(members).unwrap_or_default();
     move |path| {
         let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
-        let value = members.iter().rev().find(|(name, _)| name == first).map(|(_, value)| value.get());
-        value.is_some_and(|value| value != "null") && rest.is_none_or(|_| has(record, path))
+        member(&members, first).is_some_and(|value| value != "null") && rest.is_none_or(|_| has(record, path))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::FieldPath;
 use crate::record::json::TOKEN_FIELDS;
-use crate::record::members::{Members, members};
+use crate::record::members::{Members, member, members};
 use crate::time::{Numbers, TimeForm, WrittenTime};
 use serde_json::value::RawValue;
 use std::fmt;
@@ -86,8 +86,7 @@ pub struct RecordShape {
 
 /// The JSON of a member that is there and not null.
 fn value<'r>(members: &Members<'r>, name: &str) -> Option<&'r str> {
-    let found = members.iter().rev().find(|(known, _)| known == name);
-    found.map(|(_, value)| value.get()).filter(|json| *json != "null")
+    member(members, name).filter(|json| *json != "null")
 }
 
 impl RecordShape {

@@ -17,6 +17,11 @@ pub(crate) fn member_text(object: &str, name: &str) -> Option<String> {
     serde_json::from_str(value.get()).ok().filter(|_: &String| is_only_one)
 }
 
+/// The JSON of a member, of which the last of a name holds.
+pub(crate) fn member<'o>(members: &Members<'o>, name: &str) -> Option<&'o str> {
+    members.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.get())
+}
+
 /// The members of an object, in their order; nothing where the text is no object.
 pub(crate) fn members(object: &str) -> Option<Members<'_>> {
     struct MembersVisitor;

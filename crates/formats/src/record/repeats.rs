@@ -146,13 +146,16 @@ impl PromptRepeats {
     pub(crate) fn add(&mut self, batch: &RowBatch) {
         for draft in batch.drafts.iter().filter(|draft| !draft.ids.is_empty()) {
             let moment = (draft.when != StatedTimes::Unstated).then_some(draft.moment.ms());
-            let (whole, name, answer) = (digest_of(draft, batch), draft.request_id, draft.output_tokens);
+            let pool = draft.pool.as_ref().map_or("", |pool| &batch.text[pool.clone()]);
+            let whole = digest_of(draft, batch, draft.scope, pool);
+            // In whatever pool, and under whatever name of a model in its scope.
+            let anywhere = digest_of(draft, batch, Scope::GLOBAL, "");
+            let (name, answer) = (draft.request_id, draft.output_tokens);
             let is_new = self.see(SeenPrompt::of(whole, moment, name, cached_of(draft), answer));
             self.facts.note_found(draft, is_new);
-            let pool = draft.pool.as_ref().map_or("", |pool| &batch.text[pool.clone()]);
             let pool = xxh3_64(pool.as_bytes());
             let twin = |digest, differs| SeenTwin { digest, differs, moment, name, answer };
-            let is_of_other = self.anywhere.see(twin(digest_anywhere(draft, batch), pool));
+            let is_of_other = self.anywhere.see(twin(anywhere, pool));
             self.facts.of_others += u64::from(is_of_other);
             let asked = draft.asked.map(|asked| xxh3_64_with_seed(&asked.to_le_bytes(), pool));
             let is_again = asked.is_some_and(|asked| self.asked.see(twin(asked, whole)));
@@ -366,18 +369,10 @@ fn digest(pages: usize, tokens: Option<u64>, ids: [u64; 3], scope: Scope, pool: 
     xxh3_64_with_seed(bytemuck::bytes_of(&some), xxh3_64(pool.as_bytes()))
 }
 
-/// The same in whatever pool, and under whatever name of a model in its scope.
-fn digest_anywhere(draft: &Draft, batch: &RowBatch) -> u64 {
+fn digest_of(draft: &Draft, batch: &RowBatch, scope: Scope, pool: &str) -> u64 {
     let ids = &batch.ids[draft.ids.clone()];
     let parts = [ids[0], ids[ids.len() / 2], ids[ids.len() - 1]];
-    digest(ids.len(), draft.input_tokens, parts, Scope::GLOBAL, "")
-}
-
-fn digest_of(draft: &Draft, batch: &RowBatch) -> u64 {
-    let ids = &batch.ids[draft.ids.clone()];
-    let parts = [ids[0], ids[ids.len() / 2], ids[ids.len() - 1]];
-    let pool = draft.pool.as_ref().map_or("", |pool| &batch.text[pool.clone()]);
-    digest(ids.len(), draft.input_tokens, parts, draft.scope, pool)
+    digest(ids.len(), draft.input_tokens, parts, scope, pool)
 }
 
 /// All of these names at once: in many bytes at a time, where the processor can, and one by one where one of them is

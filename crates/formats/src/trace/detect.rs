@@ -157,8 +157,8 @@ fn places_of(line: &[u8], request: FieldPath) -> Result<Places, String> {
 
 /// Whether a record has its request under `body`, as a line of a batch.
 fn has_body(record: &[u8]) -> bool {
-    let members = std::str::from_utf8(record).ok().and_then(crate::record::members::members);
-    members.is_some_and(|members| members.iter().any(|(name, _)| name == "body"))
+    let row = std::str::from_utf8(record).ok().and_then(FirstRow::of);
+    row.is_some_and(|row| row.has(&["body"]))
 }
 
 /// What can be said of a row that nobody knows.

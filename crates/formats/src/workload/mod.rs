@@ -47,8 +47,6 @@ impl GeneratedRequest {
     /// The request as the core and the trace writer take it.
     pub fn as_row(&self) -> TraceRow<'_> {
         TraceRow {
-            are_tokens: false,
-            cache_writes: None,
             event: RequestEvent {
                 event_time: self.event_time,
                 page_size: Some(self.page_size),
@@ -56,17 +54,13 @@ impl GeneratedRequest {
                 page_ids: PageIds::from_slice(&self.page_ids),
                 // No page gets an id that another has, and what follows a page is made for it.
                 ids_chained: true,
-                output_page_ids: PageIds::EMPTY,
                 input_tokens: Some(self.input_tokens),
                 output_tokens: Some(self.output_tokens),
                 duration_ms: Some(self.duration_ms),
                 ..RequestEvent::default()
             },
-            pool: None,
-            request_id: None,
             session: Some(&self.session),
-            file: "",
-            line: 0,
+            ..TraceRow::default()
         }
     }
 }
