@@ -1,4 +1,5 @@
-//! Rows that are of one request: copies of a row, and rows of one stream whose output grows.
+//! Rows that are of one request: under one id, or of one stream whose output grows. Copies without an id are told as a
+//! replay tells them.
 
 use kvset_formats::trace::TraceRow;
 use std::collections::{HashMap, HashSet};
@@ -10,8 +11,6 @@ const MOST_REQUESTS: usize = 1 << 21;
 /// Rows that say again what others said.
 #[derive(Debug, Default)]
 pub struct Repeats {
-    /// Rows equal to an earlier one in time, prompt, tokens, duration and names.
-    pub identical: u64,
     /// Rows with the request id of an earlier one.
     pub same_id: u64,
     /// Rows equal to an earlier one in time, prompt and names, with a larger output.
@@ -29,7 +28,6 @@ impl Repeats {
     /// Compares a row with those before it.
     pub fn add(&mut self, row: &TraceRow<'_>) {
         self.compared += 1;
-        let has_id = row.request_id.is_some();
         let is_known_id = row.request_id.is_some_and(|id| {
             self.with_id += 1;
             match self.ids.len() < MOST_REQUESTS {
@@ -47,10 +45,6 @@ impl Repeats {
         let key = request_digest(row);
         let has_room = self.requests.len() < MOST_REQUESTS;
         match self.requests.get_mut(&key) {
-            Some(known) if *known == outcome => {
-                // Requests of two names are two, however alike.
-                self.identical += u64::from(!has_id || is_known_id);
-            }
             Some(known) => {
                 self.growing += u64::from(outcome[0] > known[0]);
                 *known = outcome;

@@ -118,7 +118,7 @@ pub(super) fn duplicates(evidence: &LogEvidence<'_>) -> Finding {
     let census = evidence.census;
     let repeats = &census.repeats;
     let on = Subject::Duplicates.with([
-        ("identical_rows", repeats.identical),
+        ("identical_rows", census.findings.repeats.copies()),
         ("repeated_ids", repeats.same_id),
         ("growing_outputs", repeats.growing),
         ("requests_with_id", repeats.with_id),
@@ -128,7 +128,8 @@ pub(super) fn duplicates(evidence: &LogEvidence<'_>) -> Finding {
         let text = "rows have neither times nor request ids, so a copy looks like a request that came again";
         return on.no(text, "a request logged twice counts as a hit").cured_by("log a time, or request_id");
     }
-    let identical = if has_times { repeats.identical } else { 0 };
+    // As a replay tells them.
+    let identical = if has_times { census.findings.repeats.copies() } else { 0 };
     let growing = if has_times { repeats.growing } else { 0 };
     let mut parts = Vec::new();
     if repeats.same_id > 0 {

@@ -109,6 +109,7 @@ pub(super) fn order(evidence: &LogEvidence<'_>) -> Finding {
     match &times.unexplained {
         None => on.yes(
             match times.files_overlap {
+                _ if times.newest_first > 0 => format!("{text}, as in a file that is newest first"),
                 true => format!("{text}, as where files are of one time, or named in another order than that of their times"),
                 false => format!("{text}, as in a log that is written when requests end"),
             },

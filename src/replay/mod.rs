@@ -16,6 +16,7 @@ mod memory_split;
 pub mod parallel;
 mod per_request;
 mod pointwise;
+mod providers;
 mod questions;
 mod reading;
 mod recomputed;
@@ -489,6 +490,7 @@ fn replay_all(
             let (mut replay, history) = run.finish(&findings)?;
             replay.rejected_rows += if is_only { ledger.rejected - refused } else { 0 };
             replay.bad_rows.clone_from(&ledger.bad_rows);
+            providers::say_least_cached(name.as_deref(), &mut replay);
             Ok(PoolReplay {
                 name: name.as_deref().map(str::to_owned),
                 replay,

@@ -6,6 +6,7 @@
 
 mod advice;
 mod expectation;
+mod kinds;
 mod members;
 mod table;
 

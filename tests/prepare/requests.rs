@@ -107,7 +107,7 @@ const REFUSED: [(&str, &str); 20] = [
     (r#"{"messages": []}"#, "missing_field"),
     (r#"{"inputs": "hunter2"}"#, "missing_field"),
     (r#"{"messages": [{"content": "hunter2"}]}"#, "missing_field"),
-    (r#"{"messages": [{"role": "user", "content": [{"text": "hunter2"}]}]}"#, "missing_field"),
+    (r#"{"messages": [{"role": "user", "content": [{"words": "hunter2"}]}]}"#, "missing_field"),
     (
         r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "hunter2"}}]}]}"#,
         "unsupported_content",

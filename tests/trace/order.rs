@@ -28,7 +28,8 @@ fn row(time: Option<i64>, id: usize) -> String {
 }
 
 proptest! {
-    /// Against the obvious: a stable sort. Rows without a time go with the one before them.
+    /// Against the obvious: a stable sort, of a file that is newest first from end to end once it is turned round. Rows
+    /// without a time go with the one before them.
     #[test]
     fn requests_come_in_the_order_of_a_stable_sort(
         times in prop::collection::vec(prop::option::weighted(0.9, 0i64..20), 1..60),
@@ -44,6 +45,11 @@ proptest! {
             before = time.unwrap_or(before);
             (line, before)
         }).collect();
+        let told: Vec<_> = stated.iter().flatten().collect();
+        let falls = told.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        if falls > 1 && told.is_sorted_by(|one, other| one >= other) {
+            expected.reverse();
+        }
         expected.sort_by_key(|(_, time)| *time);
         prop_assert_eq!((rows, refused), (expected, 0));
     }

@@ -1,14 +1,19 @@
-//! Placeholders of images and other media among token ids.
+//! Placeholders of images and other media among token ids, and lists of these that a log cuts.
 //!
 //! An engine puts one id as many times into a prompt as a picture takes tokens, and knows pictures apart by hashes
 //! that stand alongside the ids. Of the ids alone two pictures of one size are the same: their pages would count as
 //! found again. Some models end each row of a picture with an id of its own, or write two ids in turn, so what is
 //! looked for is a stretch of at most two ids.
 
+use kvset_core::request::longest::Longest;
+use xxhash_rust::xxh3::xxh3_64;
+
 /// Fewest ids of such a stretch. Line ends and spaces in a row are text, and fewer.
 const FEWEST: usize = 32;
 /// Ids at which a stretch is looked for: every stretch has two of them that far apart.
 const STRIDE: usize = FEWEST / 2;
+/// How many ids at the end of a list tell it from others.
+const LAST_IDS: usize = 16;
 /// How many ids show whether it is worth looking further.
 const GLANCE: usize = 8;
 
@@ -48,6 +53,8 @@ pub struct Placeholders {
     pub requests: u64,
     /// Those with placeholders.
     pub with_placeholders: u64,
+    /// The longest lists of ids.
+    longest: Longest,
 }
 
 impl Placeholders {
@@ -55,17 +62,34 @@ impl Placeholders {
     pub fn note(&mut self, tokens: &[u32]) {
         self.requests += 1;
         self.with_placeholders += u64::from(has_placeholders(tokens));
+        // The last few ids tell two lists apart that were cut at one length.
+        let last = &tokens[tokens.len().saturating_sub(LAST_IDS)..];
+        self.longest.add(&Longest::of(tokens.len(), xxh3_64(bytemuck::cast_slice(last))));
     }
 
     /// Adds another's.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.with_placeholders += other.with_placeholders;
+        self.longest.add(&other.longest);
+    }
+
+    /// That so many lists of ids end at one length that the log cuts them there: in a few words, where others are
+    /// shorter, and in a sentence.
+    pub fn cut(&self) -> Option<(Option<String>, String)> {
+        let Self { requests, longest, .. } = self;
+        let (ids, lists) = longest.cut_of(*requests)?;
+        let found = format!("{lists} of {requests} lists of token ids have {ids} ids, and none has more");
+        let said = format!(
+            "{found}: where the log cuts them there (vLLM's --max-log-len), what followed is neither in their length nor in \
+             what prompts share; log them whole, or state `prompt_tokens` where prompts have one length"
+        );
+        Some(((lists < *requests).then_some(found), said))
     }
 
     /// What a reader of the result should know; nothing where no request has any.
     pub fn sentence(&self) -> Option<String> {
-        let Self { requests, with_placeholders } = self;
+        let Self { requests, with_placeholders, .. } = self;
         (*with_placeholders > 0).then(|| {
             format!(
                 "{with_placeholders} of {requests} requests have long runs of one or two token ids: placeholders of images \
@@ -110,6 +134,25 @@ mod tests {
         ] {
             assert!(!has_placeholders(&tokens));
         }
+    }
+
+    /// Hit rates were those of the length at which the log cuts, without a word.
+    #[test]
+    fn lists_that_end_at_one_length_are_told() {
+        let told = |lengths: &[usize]| {
+            let mut found = Placeholders::default();
+            for (number, length) in lengths.iter().enumerate() {
+                let list: Vec<u32> = (0..*length as u32).map(|at| at + 1000 * number as u32).collect();
+                found.note(&list);
+            }
+            found.cut().map(|(doubt, _)| doubt.is_some())
+        };
+        assert_eq!(told(&[256, 256, 30, 256, 256]), Some(true));
+        assert_eq!(told(&[333, 333, 30, 333, 333, 12]), Some(true), "at any length, where half of them are");
+        assert_eq!(told(&[1024; 8]), Some(false), "as a benchmark's may be");
+        assert_eq!(told(&[257; 8]), None);
+        assert_eq!(told(&[256, 256, 257, 256, 256]), None);
+        assert_eq!(told(&[333, 333, 30, 331, 12, 80, 333, 333, 7]), None);
     }
 
     proptest! {

@@ -5,6 +5,7 @@ use kvset_formats::any_value::{Any, Scalar, TakeValue, pass_items};
 use kvset_formats::codec::{DecodeError, ErrorCode};
 use kvset_formats::key::Key;
 use kvset_formats::record::json::TOKEN_FIELDS;
+use kvset_formats::record::unshown::UnshownFields;
 use kvset_formats::trace::LoggedAnswer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
@@ -81,6 +82,8 @@ pub(super) struct PromptForms {
     pub(super) tokens: bool,
     pub(super) page_ids: bool,
     pub(super) body: bool,
+    /// What its token ids do not show.
+    pub(super) unshown: UnshownFields,
 }
 
 /// Reads a record, or a request that was found inside one of which the rest was read: what the record itself says goes
@@ -227,6 +230,12 @@ impl<'w> Inside<'_, 'w> {
                     return Err(self.walk.refuse(DecodeError::new(ErrorCode::Undecodable, detail)));
                 }
                 held.tokens |= found;
+                if found {
+                    held.unshown.note_list(key);
+                }
+            }
+            _ if UnshownFields::takes(key) && self.walk.paths.iter().all(|path| path[0] != key) => {
+                held.unshown.read(key, map.next_value::<&RawValue>()?.get());
             }
             BODY => {
                 held.body = true;
@@ -234,7 +243,7 @@ impl<'w> Inside<'_, 'w> {
                 let (walk, depth) = (&mut *self.walk, ValueDepth::Body);
                 map.next_value_seed(Any(Inside { walk, depth, level: 0, open, top: false }))?;
             }
-            "messages" | "prompt" | "input" => {
+            "messages" | "prompt" | "user_prompt" | "input" => {
                 held.body = true;
                 map.next_value::<IgnoredAny>()?;
             }

@@ -228,7 +228,10 @@ impl Preparer {
             {
                 Ok(Openai)
             }
-            (Auto | TokenIds, PromptForms { tokens: true, .. }) => Ok(TokenIds),
+            (Auto | TokenIds, PromptForms { tokens: true, unshown, .. }) => {
+                let longest = self.prompts.iter().map(<[u32]>::len).max().unwrap_or(0);
+                unshown.check(longest as u64).map(|()| TokenIds)
+            }
             (Auto | Openai, PromptForms { body: true, .. }) => Ok(Openai),
             (Auto, _) => {
                 let detail = "the record has neither messages, prompt, input, body, token_ids nor page_ids";

@@ -1,13 +1,15 @@
 //! The bodies of chat and completion requests, as far as they shape the prompt.
 
 use super::apis::anthropic::{self, Conversion};
-use super::apis::{field, responses};
+use super::apis::{field, langchain, responses};
 use super::error::of_json;
 use super::fields::ObjectFields;
 use super::rules::ChatRules;
 use super::tools;
-use super::unrendered::{self, says_something};
+use super::unrendered;
+use kvset_core::request::endpoint::generates_no_text;
 use kvset_core::request::refusal::{DecodeError, ErrorCode};
+use kvset_core::request::unshown::says_something;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 use serde::Deserialize;
@@ -54,9 +56,9 @@ impl<'de: 'a, 'a> Visitor<'de> for ObjectOutline<'a> {
                 self.tools = map.next_value()?;
             } else if key == "url" {
                 let url: Option<&RawValue> = map.next_value()?;
-                self.other_endpoint = url.is_some_and(|url| answers_no_prompt(url.get()));
+                self.other_endpoint = url.is_some_and(|url| generates_no_text(url.get().trim_matches('"')));
             } else if key == "messages" {
-                self.has_messages = says_something(map.next_value()?);
+                self.has_messages = says_something(map.next_value::<&RawValue>()?.get());
             } else if let Some(field) = unrendered::known(&unrendered::NAMES_OF_HISTORIES, &key) {
                 let value: &RawValue = map.next_value()?;
                 // A log gives a conversation a name, an API an object.
@@ -64,9 +66,9 @@ impl<'de: 'a, 'a> Visitor<'de> for ObjectOutline<'a> {
                     true => &mut self.kept_elsewhere,
                     false => &mut self.unrendered,
                 };
-                *place = place.or(says_something(value).then_some(field));
-            } else if let Some(field) = unrendered::known(&unrendered::BODY_FIELDS, &key) {
-                let says = says_something(map.next_value()?);
+                *place = place.or(says_something(value.get()).then_some(field));
+            } else if let Some(field) = unrendered::of_body(&key) {
+                let says = says_something(map.next_value::<&RawValue>()?.get());
                 self.unrendered = self.unrendered.or(says.then_some(field));
             } else {
                 map.next_value::<IgnoredAny>()?;
@@ -78,13 +80,6 @@ impl<'de: 'a, 'a> Visitor<'de> for ObjectOutline<'a> {
     }
 }
 
-/// Whether requests of this path, as JSON, are answered without generating text. Their bodies look like those that are.
-fn answers_no_prompt(url: &str) -> bool {
-    ["/embeddings", "/rerank", "/score", "/moderations"]
-        .iter()
-        .any(|end| url.trim_end_matches(['"', '/']).ends_with(end))
-}
-
 /// A key, copied only where it is escaped.
 #[derive(Deserialize)]
 struct BodyKey<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -94,7 +89,7 @@ struct BodyKey<'a>(#[serde(borrow)] Cow<'a, str>);
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Body<'a> {
-    #[serde(deserialize_with = "list_or_text")]
+    #[serde(deserialize_with = "messages")]
     pub messages: Option<Vec<ObjectFields>>,
     #[serde(borrow)]
     pub prompt: Option<CompletionPrompts<'a>>,
@@ -117,6 +112,9 @@ pub(super) struct Body<'a> {
     context_management: Option<IgnoredAny>,
     system: Option<Value>,
     instructions: Option<Value>,
+    /// The two texts of a log that keeps no messages.
+    system_prompt: Option<Value>,
+    user_prompt: Option<Value>,
     input: Option<Value>,
     reasoning: Option<Value>,
     chat_template: Option<IgnoredAny>,
@@ -143,6 +141,22 @@ fn list_or_text<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(
         false => serde_json::from_str(json),
     };
     read.map(Some).map_err(|_| D::Error::custom("a list is expected"))
+}
+
+/// Messages in a list, in the only list of a list, or in a text of either.
+fn messages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ObjectFields>>, D::Error> {
+    let raw: Option<&RawValue> = Option::deserialize(deserializer)?;
+    let Some(json) = raw.map(RawValue::get) else { return Ok(None) };
+    let text: Cow<'_, str> = match json.starts_with('"') {
+        true => Cow::Owned(serde_json::from_str(json).map_err(|_| D::Error::custom("a list is expected"))?),
+        false => Cow::Borrowed(json),
+    };
+    let read = serde_json::from_str(&text).or_else(|error| {
+        let lists: Vec<Vec<ObjectFields>> = serde_json::from_str(&text)?;
+        <[_; 1]>::try_from(lists).map(|[only]| only).map_err(|_| error)
+    });
+    let read: Vec<ObjectFields> = read.map_err(|_| D::Error::custom("a list is expected"))?;
+    Ok(Some(read.into_iter().map(langchain::as_message).collect()))
 }
 
 /// What a body asks of the model's thoughts.
@@ -242,11 +256,17 @@ impl<'a> Body<'a> {
                     with its messages";
                 refuse(ErrorCode::UnsupportedField, detail)
             }
-            (Some(_), Some(_), _) => refuse(ErrorCode::InvalidBody, "the body has messages and a prompt"),
-            (Some(_), _, Some(input)) | (_, Some(_), Some(input)) if input.is_true() => {
-                Err(unrendered::refused("input"))
+            (Some(_), Some(_), _) => {
+                let detail =
+                    "the body has messages and a prompt: leave out the one that the engine was not sent";
+                refuse(ErrorCode::InvalidBody, detail)
             }
-            (None, None, None) => {
+            (Some(_), _, Some(input)) | (_, Some(_), Some(input)) if input.is_true() => {
+                let detail = "`input` stands beside messages or a prompt and would not be rendered: leave out the one \
+                    that the engine was not sent";
+                refuse(ErrorCode::UnrenderedField, detail)
+            }
+            (None, None, None) if self.user_prompt.is_none() => {
                 refuse(ErrorCode::MissingField, "the body has neither messages, prompt nor input")
             }
             _ => Ok(()),
@@ -276,6 +296,10 @@ impl<'a> Body<'a> {
         // What an answer thought is a text, what a request asks for has fields.
         self.reasoning = self.reasoning.take().filter(|reasoning| reasoning.as_str().is_none());
         let reasoning = self.reasoning.clone().filter(|reasoning| reasoning.is_true());
+        if let Some(asked) = self.user_prompt.take().filter(|_| self.asks_nothing_else()) {
+            let system = self.system_prompt.take().filter(Value::is_true);
+            return Ok(Some(chat_of(system, asked)));
+        }
         match (self.messages.take(), self.input.take()) {
             (Some(messages), _) => {
                 refuse_any([("instructions", &instructions)])?;
@@ -301,6 +325,11 @@ impl<'a> Body<'a> {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether neither messages nor a prompt nor an input asks.
+    fn asks_nothing_else(&self) -> bool {
+        self.messages.is_none() && self.prompt.is_none() && self.input.is_none()
     }
 
     /// Whether the body is of Anthropic's API, where it has no `system`.
@@ -347,6 +376,13 @@ impl<'a> Body<'a> {
         }
         Ok(thoughts)
     }
+}
+
+/// The chat of a system prompt and of what a user asks.
+fn chat_of(system: Option<Value>, asked: Value) -> Vec<ObjectFields> {
+    let said = [system.map(|text| ("system", text)), Some(("user", asked))].into_iter().flatten();
+    let message = |(role, text)| vec![("role".to_owned(), Value::from(role)), ("content".to_owned(), text)];
+    said.map(message).map(ObjectFields).collect()
 }
 
 /// Refuses the first of these that is there: it has no place in this kind of body.

@@ -39,7 +39,6 @@ mod developer;
 mod encoder;
 mod error;
 mod fields;
-mod longest;
 mod marks;
 mod messages;
 mod model;

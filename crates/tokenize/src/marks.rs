@@ -1,20 +1,26 @@
 //! Texts that are not what the engine was given: masked before they were logged, cut off, or left out.
 //!
-//! A mask is told by what it is, not by who wrote it: a word in brackets for the whole of a text, stars, a digest; a
-//! cut by how the text ends. Where masks are all alike, prompts share what the engine's did not; where texts are cut,
-//! what followed is neither in their length nor in what they share.
+//! A mask is told by what it is, not by who wrote it: a word in brackets for the whole of a text or for a name in it,
+//! stars, a digest; a cut by how the text ends, or by a note where its middle was. Where masks are all alike, prompts
+//! share what the engine's did not; where texts are cut, what followed is neither in their length nor in what they
+//! share.
 
 use super::fields::ObjectFields;
-use super::longest::LongestTexts;
 use super::remarks::ChatRemarks;
+use aho_corasick::packed::Searcher;
+use kvset_core::request::longest::Longest;
+use kvset_core::units::names::listed;
 use minijinja::Value;
 use minijinja::value::ValueKind;
-use xxhash_rust::xxh3::Xxh3;
+use std::sync::LazyLock;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The longest mask, in bytes.
 const LONGEST_MASK: usize = 160;
 /// How much of a text's end says that it was cut, in bytes.
 const END_BYTES: usize = 64;
+/// The shortest text that may trail off because it was cut.
+const TRAILING_BYTES: usize = 200;
 /// Parts of words for what was masked, in small letters.
 const MASKS: [&str; 15] = [
     "redact",
@@ -57,6 +63,7 @@ pub(super) fn of(messages: &[ObjectFields], goes_on: bool) -> ChatRemarks {
     let mut remarks = ChatRemarks {
         answered: u64::from(!goes_on && messages.last().is_some_and(is_answer)),
         asked: conversation_digest(messages),
+        opening: opening_digest(messages),
         lone: u64::from(is_lone(messages)),
         ..ChatRemarks::default()
     };
@@ -65,17 +72,34 @@ pub(super) fn of(messages: &[ObjectFields], goes_on: bool) -> ChatRemarks {
         let Some(content) = message.get("content") else { continue };
         each_text(content, &mut |text| {
             remarks.texts += 1;
-            remarks.longest.add(&LongestTexts::of(text));
+            remarks.longest.add(&longest_of(text));
             remarks.masked_texts += u64::from(is_masked(text) || is_coded(text));
-            remarks.cut_texts += u64::from(is_cut(text) || lacks_its_middle(text));
+            match cut_of(text) {
+                // Agents cut the output of tools by themselves, and the engine saw it so.
+                Some(Cut::Noted) if is_of_tool(role) => {}
+                Some(Cut::TrailsOff) => remarks.trailing.add(text.len()),
+                Some(_) => remarks.cut_texts += 1,
+                None => {}
+            }
+            remarks.long_texts += u64::from(text.len() >= TRAILING_BYTES);
             remarks.empty_texts +=
                 u64::from(text.is_empty() && ["system", "user", "developer"].contains(&role));
         });
     }
+    let asked = messages.iter().rev().find(|message| message.role() == "user");
+    let asked = asked.and_then(|message| message.get("content"));
+    asked.into_iter().for_each(|content| {
+        each_text(content, &mut |text| remarks.stand_ins |= u64::from(has_stand_in(text)));
+    });
     let others = remarks.texts - remarks.masked_texts;
     remarks.masked_texts +=
         ["user", "assistant"].map(|role| repeated(messages, role)).iter().sum::<u64>().min(others);
     remarks
+}
+
+/// The length of a text, in characters.
+pub(super) fn longest_of(text: &str) -> Longest {
+    Longest::of(text.chars().count(), xxh3_64(text.as_bytes()))
 }
 
 /// Whether a message is an assistant's answer: a few words in its place begin one (`{`), and change little.
@@ -99,6 +123,14 @@ fn conversation_digest(messages: &[ObjectFields]) -> Option<u64> {
     }
     let is_said = messages[..end].iter().any(|message| is_of(&message, &["user"]));
     is_said.then(|| digest.digest())
+}
+
+/// A digest of what a user said first; nothing where nobody did.
+fn opening_digest(messages: &[ObjectFields]) -> Option<u64> {
+    let mut digest = Xxh3::new();
+    let first = messages.iter().find(|message| message.role() == "user")?;
+    each_text(first.get("content")?, &mut |text| digest.update(text.as_bytes()));
+    Some(digest.digest())
 }
 
 /// Whether a user says one thing, and nobody else but a system anything.
@@ -179,19 +211,93 @@ fn is_coded(text: &str) -> bool {
         && !word.contains("://")
 }
 
-/// Whether a note stands where the middle of a text was left out: `<529 characters omitted>`.
-fn lacks_its_middle(text: &str) -> bool {
-    const LEFT_OUT: [&str; 4] = ["omitted", "truncated", "elided", "removed"];
-    const NOTE_BYTES: usize = 48;
-    LEFT_OUT.iter().any(|word| {
-        text.match_indices(word).any(|(at, _)| {
-            let begin = (at.saturating_sub(NOTE_BYTES)..at).find(|begin| text.is_char_boundary(*begin));
-            let note = begin.map_or("", |begin| &text[begin..at]);
-            let note = note.rfind(['<', '[', '(', '{']).map_or("", |open| &note[open..]);
-            let is_of = ["char", "byte", "token", "line", "word"].iter().any(|unit| note.contains(unit));
-            is_of && note.contains(|c: char| c.is_ascii_digit())
-        })
+/// How a text shows that it was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// By a note that anybody may have written.
+    Noted,
+    /// By a note of a program that logs: `litellm_truncated`.
+    Logged,
+    /// By an end that trails off, as sentences of users do.
+    TrailsOff,
+}
+
+fn cut_of(text: &str) -> Option<Cut> {
+    match left_out(text) {
+        None if is_cut(text) => Some(Cut::Noted),
+        None => trails_off(text).then_some(Cut::TrailsOff),
+        found => found,
+    }
+}
+
+fn is_of_tool(role: &str) -> bool {
+    matches!(role, "tool" | "function")
+}
+
+/// What is said of what was left out.
+const LEFT_OUT: [&str; 7] = listed("omitted truncated elided removed skipped clipped trimmed");
+
+/// All of these at once, many bytes at a time, where the processor can.
+static LEFT_OUT_WORDS: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new(LEFT_OUT));
+
+/// The note that stands where a part of a text was left out, with a number of what that was: `<529 characters omitted>`,
+/// `... (litellm_truncated skipped 40 chars) ...`.
+fn left_out(text: &str) -> Option<Cut> {
+    const NOTE_BYTES: usize = 64;
+    const UNITS: [&str; 5] = ["char", "byte", "token", "line", "word"];
+    let words = LEFT_OUT_WORDS.as_ref()?;
+    let notes = words.find_iter(text.as_bytes()).filter_map(|found| {
+        let (start, end) = (found.start(), found.end());
+        let from = (start.saturating_sub(NOTE_BYTES)..start).find(|at| text.is_char_boundary(*at));
+        let to = (end..=(end + NOTE_BYTES).min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        let (before, behind) = (&text[from.unwrap_or(start)..start], &text[end..to.unwrap_or(end)]);
+        let open = before.rfind(['<', '[', '(', '{', '…'])?;
+        let close = behind.find(['>', ']', ')', '}', '…']).unwrap_or(behind.len());
+        let (before, behind) = (&before[open..], &behind[..close]);
+        if before.contains(['>', ']', ')', '}']) {
+            return None;
+        }
+        let is_of = UNITS.iter().any(|unit| before.contains(unit) || behind.contains(unit));
+        let counts = [before, behind].iter().any(|part| part.contains(|c: char| c.is_ascii_digit()));
+        let is_program = before.ends_with('_') || behind.starts_with('_');
+        (is_of && counts).then_some(if is_program { Cut::Logged } else { Cut::Noted })
+    });
+    notes.max_by_key(|cut| *cut == Cut::Logged)
+}
+
+/// Whether a name or a picture in a text was replaced by what stands for any: `<PERSON>`, `[EMAIL_1]`,
+/// `[Image omitted]`.
+fn has_stand_in(text: &str) -> bool {
+    const LONGEST: usize = 48;
+    let opens = text.match_indices(['<', '[', '{']);
+    opens.into_iter().any(|(at, _)| {
+        let inner = text[at + 1..].trim_start_matches('{');
+        let inner = inner
+            .find(['>', ']', '}', '\n', '<', '['])
+            .filter(|end| *end <= LONGEST)
+            .map(|end| &inner[..end]);
+        inner.is_some_and(|inner| is_entity(inner) || is_mask_word(inner)) && !text[at..].starts_with("</")
     })
+}
+
+/// Whether a name in capitals is of what identifies somebody.
+fn is_entity(name: &str) -> bool {
+    const ENTITIES: [&str; 32] = listed(
+        "PERSON NAME EMAIL PHONE ADDRESS LOCATION CITY COUNTRY STREET DATE DOB BIRTH SSN IBAN CARD CREDIT ACCOUNT URL IP \
+            ID PASSPORT LICENSE ORGANIZATION ORG COMPANY USERNAME PASSWORD SECRET KEY NRP CRYPTO PII",
+    );
+    let is_name =
+        name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_- ".contains(&byte));
+    is_name && name.split(['_', '-', ' ']).any(|word| ENTITIES.contains(&word))
+}
+
+/// Whether a few words say that something was taken out.
+fn is_mask_word(words: &str) -> bool {
+    const WORDS: [&str; 7] = listed("redact mask omitted removed scrubbed anonymi hidden");
+    let lower = words.to_lowercase();
+    words.split_whitespace().count() <= 4
+        && !words.contains(['=', '"', '/'])
+        && WORDS.iter().any(|word| lower.contains(word))
 }
 
 /// Whether a text is the digest of another: `sha256:` or so and hexadecimal digits.
@@ -206,12 +312,14 @@ fn is_cut(text: &str) -> bool {
     let start = text.len().saturating_sub(END_BYTES);
     let start = (start..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
     let end = text[start..].trim_end().to_lowercase();
-    if CUTS.iter().any(|cut| end.contains(cut)) && end.ends_with([']', ')', '>', '.', '…', '}', '*', 's']) {
-        return true;
-    }
-    // A sentence that trails off ends in a word.
+    CUTS.iter().any(|cut| end.contains(cut)) && end.ends_with([']', ')', '>', '.', '…', '}', '*', 's'])
+}
+
+/// Whether a text of some length ends in dots behind a word.
+fn trails_off(text: &str) -> bool {
+    let end = text.trim_end();
     let trimmed = end.strip_suffix("...").or_else(|| end.strip_suffix('…'));
-    text.len() >= 200 && trimmed.is_some_and(|rest| rest.ends_with(char::is_alphanumeric))
+    text.len() >= TRAILING_BYTES && trimmed.is_some_and(|rest| rest.ends_with(char::is_alphanumeric))
 }
 
 #[cfg(test)]
@@ -264,15 +372,12 @@ mod tests {
         for text in [
             format!("{long}mill...[truncated]"),
             format!("{long}(1234 more characters)"),
-            format!("{long}mil..."),
-            format!("{long}mil…"),
             "short… [truncated]".to_owned(),
             format!("{long}[This value has been dropped because it exceeds the size limit.]"),
         ] {
             assert!(is_cut(&text), "{text}");
         }
-        assert!(lacks_its_middle("It begins <529 characters omitted> and ends."));
-        assert!(!lacks_its_middle("He omitted 5 words (of 12) and removed lines."));
+        assert!(trails_off(&format!("{long}mil...")) && trails_off(&format!("{long}mil…")));
         for text in [
             long.as_str(),
             "Go on...",
@@ -281,6 +386,48 @@ mod tests {
             "",
         ] {
             assert!(!is_cut(text), "{text}");
+        }
+    }
+
+    /// LiteLLM keeps the head and the tail of long texts by default: hit rates were of the two, without a word.
+    #[test]
+    fn notes_in_the_middle_of_texts_are_told() {
+        for (text, cut) in [
+            ("It begins <529 characters omitted> and ends.", Cut::Noted),
+            ("It begins ... (litellm_truncated skipped 40 chars. A safeguard.) ... and ends.", Cut::Logged),
+            ("It begins […12 lines removed…] and ends.", Cut::Noted),
+            ("It begins…132 tokens truncated…and ends.", Cut::Noted),
+            ("It begins {log_trimmed: 40 bytes} and ends.", Cut::Logged),
+        ] {
+            assert_eq!(left_out(text), Some(cut), "{text}");
+        }
+        for text in
+            ["He omitted 5 words (of 12) and removed lines.", "Lines (see 4) were trimmed.", "truncated"]
+        {
+            assert_eq!(left_out(text), None, "{text}");
+        }
+    }
+
+    /// Masks made the prompts of different users one.
+    #[test]
+    fn stand_ins_of_names_and_pictures_are_told() {
+        for text in [
+            "I am <PERSON> and live here.",
+            "Mail [EMAIL_1], please.",
+            "[Image omitted] What is it?",
+            "See data:image/png;base64,<omitted> there.",
+            "Card {{CREDIT_CARD}} of [REDACTED_NAME_3].",
+        ] {
+            assert!(has_stand_in(text), "{text}");
+        }
+        for text in [
+            "<div>[INFO] a[0] {x}</div>",
+            "<INSTRUCTIONS>Be brief.</INSTRUCTIONS>",
+            "[INST] [TODO] <EOS>",
+            "if (a < b) [1] {\"hidden\": 1}",
+            "<input type=\"hidden\">",
+        ] {
+            assert!(!has_stand_in(text), "{text}");
         }
     }
 }

@@ -210,6 +210,8 @@ impl ContentPart {
                     format!("part {number} is not text; images, audio, video and files are not supported");
                 return Err(refused(ErrorCode::UnsupportedContent, index, &what));
             }
+            // Bedrock's Converse names the kind of a part by the name of what it holds.
+            None if part.len() == Some(1) => field("text").map(Self::Text),
             None => None,
         };
         let what = format!("part {number} has no type, or not the text of it");

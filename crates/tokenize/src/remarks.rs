@@ -1,9 +1,39 @@
 //! What the bodies of a log held that engines treat each in a way of its own, and that a reader of the result should
 //! know.
 
-use super::longest::LongestTexts;
 use super::rules::{ChatRules, engine_version};
 use kvset_core::engines::chat_engine::ChatEngine;
+use kvset_core::request::longest::Longest;
+
+/// Texts that trail off in dots, as those of users do and those that were cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TrailingTexts {
+    texts: u64,
+    /// Their least and greatest length, in bytes.
+    shortest: usize,
+    longest: usize,
+}
+
+impl TrailingTexts {
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.merge(&Self { texts: 1, shortest: bytes, longest: bytes });
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if other.texts == 0 {
+            return;
+        }
+        self.shortest = if self.texts == 0 { other.shortest } else { self.shortest.min(other.shortest) };
+        self.longest = self.longest.max(other.longest);
+        self.texts += other.texts;
+    }
+
+    /// Whether several are as long as where a log cuts, white space at their ends aside.
+    fn are_of_one_length(&self) -> bool {
+        const APART: usize = 8;
+        self.texts > 2 && self.longest - self.shortest <= APART
+    }
+}
 
 /// How many chats held what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,6 +62,8 @@ pub struct ChatRemarks {
     /// Of one chat, a digest of what was said in it before an answer was asked for, system prompts and the white space
     /// around texts aside.
     pub asked: Option<u64>,
+    /// Of one chat, a digest of what a user said first.
+    pub opening: Option<u64>,
     /// Chats in which a user says one thing, and nobody else but a system anything.
     pub lone: u64,
     /// Texts of messages, and those that are masked, end as cut ones do, or are empty though a system or a user says
@@ -40,8 +72,13 @@ pub struct ChatRemarks {
     pub masked_texts: u64,
     pub cut_texts: u64,
     pub empty_texts: u64,
+    /// Those of some length, and those of them that trail off in dots.
+    pub long_texts: u64,
+    pub trailing: TrailingTexts,
+    /// Chats whose user says something in which a name or a picture was replaced.
+    pub stand_ins: u64,
     /// The longest of them, or of completions' prompts.
-    pub longest: LongestTexts,
+    pub longest: Longest,
     /// The first character at which one of them parts from the earlier one.
     pub parted_at: Option<usize>,
 }
@@ -61,11 +98,15 @@ impl ChatRemarks {
         self.renumbered_texts += other.renumbered_texts;
         self.answered += other.answered;
         self.asked = other.asked.or(self.asked);
+        self.opening = other.opening.or(self.opening);
         self.lone += other.lone;
         self.texts += other.texts;
         self.masked_texts += other.masked_texts;
         self.cut_texts += other.cut_texts;
         self.empty_texts += other.empty_texts;
+        self.long_texts += other.long_texts;
+        self.trailing.merge(&other.trailing);
+        self.stand_ins += other.stand_ins;
         self.longest.add(&other.longest);
         self.parted_at = self.parted_at.into_iter().chain(other.parted_at).min();
     }
@@ -73,10 +114,46 @@ impl ChatRemarks {
     /// In a few words, that so many texts are not those which the engine had that the answer is of others.
     pub fn doubt(&self) -> Option<String> {
         let of_one_length = self.longest.cut().map_or(0, |(_, texts)| texts);
-        let hidden = self.masked_texts.max(self.cut_texts).max(of_one_length);
+        let hidden = self.masked_texts.max(self.cut()).max(of_one_length);
         let texts = self.texts + self.completions;
-        (hidden > 0 && hidden * 10 >= texts)
-            .then(|| format!("{hidden} of {texts} texts are masked or cut off"))
+        let of_texts = (hidden > 0 && hidden * 10 >= texts)
+            .then(|| format!("{hidden} of {texts} texts are masked or cut off"));
+        of_texts.or_else(|| self.replaced())
+    }
+
+    /// Whether parts of texts are cut off or left out.
+    pub fn hides_parts(&self) -> bool {
+        self.cut() > 0 || self.longest.cut().is_some()
+    }
+
+    /// Texts that were cut: trailing off shows it where they are of one length, or most of the long ones.
+    fn cut(&self) -> u64 {
+        let Self { trailing, long_texts, .. } = self;
+        let is_cut =
+            trailing.are_of_one_length() || (trailing.texts > 1 && trailing.texts * 2 >= *long_texts);
+        self.cut_texts + if is_cut { trailing.texts } else { 0 }
+    }
+
+    /// In a few words, that names or pictures in what users say were replaced, where they are in so many chats that what
+    /// differs may count as the same.
+    fn replaced(&self) -> Option<String> {
+        const FEWEST: u64 = 3;
+        let Self { stand_ins, chats, .. } = self;
+        (*stand_ins >= FEWEST && stand_ins * 10 >= *chats)
+            .then(|| format!("{stand_ins} of {chats} chats have masks in place of names or pictures"))
+    }
+
+    /// The same where the log's own counts of tokens agree with the texts: these are what the engine had.
+    pub fn of_whole_texts(self) -> Self {
+        Self {
+            masked_texts: 0,
+            cut_texts: 0,
+            empty_texts: 0,
+            trailing: TrailingTexts::default(),
+            stand_ins: 0,
+            longest: Longest::default(),
+            ..self
+        }
     }
 
     /// In a few words, that nearly all chats are of one message of a user, as turns are whose history is not logged.
@@ -160,8 +237,8 @@ impl ChatRemarks {
                  and neither hit rate nor capacity is the engine's; log the texts, or the engine's page ids",
             ),
             (
-                self.cut_texts,
-                "end as texts do that were cut off (truncated): what followed is neither in their length nor in what \
+                self.cut(),
+                "end as texts do that were cut off, or say that a part was left out (truncated): that is neither in their length nor in what \
                  prompts share; log them whole, or the engine's token ids",
             ),
             (
@@ -173,6 +250,12 @@ impl ChatRemarks {
                 sentences.push(format!("{some} of {texts} texts of messages {what}"));
             }
         }
+        sentences.extend(self.replaced().map(|found| {
+            format!(
+                "{found} (`<PERSON>`, `[Image omitted]`): where these differ for the engine, prompts share less than is \
+                 reported; log the texts, or the engine's page ids"
+            )
+        }));
         if let Some((chars, some)) = self.longest.cut() {
             sentences.push(format!(
                 "{some} of {} texts have {chars} characters, and none has more: the log cuts texts there, and what followed \
@@ -219,6 +302,27 @@ mod tests {
         let told = |lone| ChatRemarks { chats: 40, lone, ..ChatRemarks::default() }.lone_turns();
         assert_eq!(told(36).as_deref(), Some("36 of 40 chats hold one message of a user"));
         assert_eq!(told(35), None);
+    }
+
+    /// A user's three dots were told as texts that the log cut off.
+    #[test]
+    fn ends_in_dots_are_cuts_where_they_are_of_one_length_or_of_most_long_texts() {
+        let told = |lengths: &[usize], long_texts| {
+            let mut remarks = ChatRemarks { texts: 20, long_texts, ..ChatRemarks::default() };
+            lengths.iter().for_each(|length| remarks.trailing.add(*length));
+            remarks.doubt().is_some()
+        };
+        assert!(told(&[1003, 1003, 1001], 12) && told(&[300, 400, 900], 5));
+        assert!(!told(&[300, 400, 900], 12) && !told(&[300], 1) && !told(&[], 0));
+    }
+
+    #[test]
+    fn masks_are_told_unless_the_log_counts_the_tokens_of_the_texts() {
+        let remarks =
+            ChatRemarks { chats: 20, texts: 40, stand_ins: 3, masked_texts: 9, ..ChatRemarks::default() };
+        assert!(remarks.doubt().is_some() && remarks.of_whole_texts().doubt().is_none());
+        let few = ChatRemarks { chats: 40, stand_ins: 3, ..ChatRemarks::default() };
+        assert_eq!(few.doubt(), None);
     }
 
     #[test]

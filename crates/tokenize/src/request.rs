@@ -6,8 +6,7 @@ use super::cache::SharedCache;
 use super::chat::Setting;
 use super::encoder::EncoderReuse;
 use super::fields::ObjectFields;
-use super::longest::LongestTexts;
-use super::marks;
+use super::marks::{self, longest_of};
 use super::model::Model;
 use super::partings::{FirstText, HeadPartings};
 use super::remarks::ChatRemarks;
@@ -252,7 +251,7 @@ impl RequestTokenizer {
     fn text(&mut self, text: &str, framed: bool) -> Result<(), DecodeError> {
         if let Some(partings) = &mut self.partings {
             let parting = partings.observe(None, FirstText::of_completion(text));
-            let longest = LongestTexts::of(text);
+            let longest = longest_of(text);
             self.remarks.add(&ChatRemarks { completions: 1, longest, ..parting });
         }
         self.encode(text, framed)?;

@@ -6,10 +6,11 @@
 //! silence.
 
 use kvset_core::request::refusal::{DecodeError, ErrorCode};
-use serde_json::value::RawValue;
+use kvset_core::request::unshown::unshown;
 
-/// Fields of a body, by the APIs that document them as part of the prompt.
-pub(super) const BODY_FIELDS: [&str; 31] = [
+/// Fields of a body, by the APIs that document them as part of the prompt, alongside those that no prompt shows in any
+/// form ([`unshown`]).
+const BODY_FIELDS: [&str; 22] = [
     // Anthropic Messages, and Bedrock's Converse.
     "mcp_servers",
     "container",
@@ -34,17 +35,8 @@ pub(super) const BODY_FIELDS: [&str; 31] = [
     "chat_history",
     "message",
     "connectors",
-    // Ollama, SGLang and vLLM of their own.
+    // Ollama and vLLM of their own.
     "think",
-    "images",
-    "image_data",
-    "audio_data",
-    "video_data",
-    "input_embeds",
-    "session_params",
-    "multi_modal_data",
-    "mm_processor_kwargs",
-    "truncate_prompt_tokens",
     "task_instructions",
     // LiteLLM's log, whose messages have their tools alongside them.
     "model_parameters",
@@ -74,15 +66,14 @@ pub(super) fn shown_role(role: Option<&str>) -> String {
     role.filter(is_name).map_or_else(|| "no name of a role".to_owned(), |role| format!("`{role}`"))
 }
 
+/// The field of a body that `key` names and no template renders.
+pub(super) fn of_body(key: &str) -> Option<&'static str> {
+    // Embeddings alone are a prompt of their own, which is refused as such.
+    let shown_nowhere = unshown(key).map(|(name, _)| name).filter(|name| *name != "prompt_embeds");
+    shown_nowhere.or_else(|| known(&BODY_FIELDS, key))
+}
+
 /// The entry of `fields` that `key` names.
 pub(super) fn known(fields: &[&'static str], key: &str) -> Option<&'static str> {
     fields.iter().copied().find(|field| *field == key)
-}
-
-/// Whether a JSON value says anything: `null`, `false` and what is empty do not.
-pub(super) fn says_something(value: &RawValue) -> bool {
-    let value = value.get();
-    let inside = value.strip_prefix(['[', '{']).map(str::trim_start);
-    !matches!(value, "null" | "false" | "\"\"")
-        && !inside.is_some_and(|inside| inside.starts_with([']', '}']))
 }

@@ -152,7 +152,8 @@ impl DryRunFindings {
                 digest.update(output.value.as_deref().unwrap_or_default());
                 let event = output.value.as_deref().map(|value| decoder.decode(output.key.as_deref(), value));
                 if let Some(Ok(found)) = event {
-                    reading.note(&found.event);
+                    let pool = String::from_utf8_lossy(output.key.as_deref().unwrap_or_default());
+                    reading.note(&pool, &found.event);
                 }
             }
             (prepared.total().requests > 0).then(|| RowReading { digest: digest.digest(), ..reading })

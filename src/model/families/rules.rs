@@ -31,7 +31,7 @@ pub(crate) enum LayerLayout {
     /// The last of every n layers is full and the others are windowed, if `sliding_window` is set; a pattern in
     /// the config overrides n.
     FullEvery(u64),
-    /// The last of every n layers and the model's last one are full, the others are windowed, if `sliding_window` is set.
+    /// The last of every n layers and the model's last one are full, the others windowed, if `sliding_window` is set.
     FullEveryAndLast(u64),
     /// The first of every n layers is full and the others are windowed, if `sliding_window` is set.
     FullFirstOf(u64),

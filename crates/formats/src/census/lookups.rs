@@ -3,11 +3,12 @@
 
 use super::words::{ENDED, OUTCOMES, any, is_set, words, words_of_last, words_of_value};
 use crate::record::outcome::CLIENT_GONE;
+use kvset_core::request::endpoint::generates_no_text;
 use kvset_core::units::names::listed;
 use serde_json::Value;
 
-/// Parameters with which vLLM, SGLang and llama.cpp compute the whole prompt: they score its tokens, or are told not
-/// to look.
+/// Parameters with which vLLM, SGLang, llama.cpp, TGI and TensorRT-LLM compute the whole prompt: they score its tokens,
+/// or are told not to look.
 pub(super) fn looks_nothing_up(name: &[String], value: &Value) -> bool {
     let is_on = match value {
         Value::Bool(flag) => *flag,
@@ -22,7 +23,9 @@ pub(super) fn looks_nothing_up(name: &[String], value: &Value) -> bool {
     let skips =
         name.iter().any(|word| ["skip", "bypass", "disable", "no", "ignore"].contains(&word.as_str()))
             && any(name, &["cache", "caching"]);
-    let scores = has(&["prompt", "logprobs"]) || has(&["input", "logprobs"]);
+    let scored =
+        [["prompt", "logprobs"], ["input", "logprobs"], ["context", "logits"], ["decoder", "details"]];
+    let scores = scored.iter().any(|words| has(words));
     let starts_at = has(&["logprob", "start", "len"]) && value.as_i64().is_some_and(|start| start >= 0);
     starts_at || (is_on && (skips || scores)) || (is_off && name == ["cache", "prompt"])
 }
@@ -57,11 +60,11 @@ pub(super) fn is_answered_from_cache(own: &[&str], value: &Value) -> bool {
 pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
     const FLAGS: [&str; 3] = ["denied", "simulated", "dry"];
     const PHASES: [&str; 6] = ["level", "action", "resolution", "phase", "mode", "event"];
-    const CALLS: [&str; 12] =
-        listed("operation object path endpoint route uri method call task api type kind");
-    const OTHER_CALLS: [&str; 12] = listed(
+    const CALLS: [&str; 13] =
+        listed("operation object path endpoint route uri method call task api type kind mode");
+    const OTHER_CALLS: [&str; 15] = listed(
         "embed embedding embeddings moderation moderations tokenize detokenize rerank count health healthz \
-            metrics",
+            metrics score classify pooling",
     );
     let last = words_of_last(own);
     let said = words_of_value(value);
@@ -82,12 +85,16 @@ pub(super) fn says_not_computed(own: &[&str], value: &Value) -> bool {
         true => (2..=16).contains(&code),
         false => (400..600).contains(&code) && code != CLIENT_GONE,
     };
+    let calls_otherwise = match value.as_str().filter(|text| text.contains('/')) {
+        Some(path) => generates_no_text(path),
+        None => any(&said, &OTHER_CALLS),
+    };
     let says_end = |words: &[String]| any(words, &ENDED) || any(words, &FLAGS);
     (is_set(value) && says_end(&last))
         // Of a cache it says what that had.
         || ((any(&last, &OUTCOMES) || any(&last, &PHASES))
             && !any(&last, &["cache"])
             && (says_end(&said) || any(&said, &["error", "timeout", "timed", "expired", "block", "deny"])))
-        || (any(&last, &CALLS) && any(&said, &OTHER_CALLS))
+        || (any(&last, &CALLS) && calls_otherwise)
         || (is_code && (is_grpc_fault || code.is_some_and(is_error)))
 }

@@ -8,6 +8,7 @@
 mod caches;
 mod contradictions;
 mod lookups;
+mod pages;
 mod partial;
 mod rules;
 mod sample;
@@ -17,6 +18,8 @@ mod sentences;
 mod shares;
 mod splits;
 mod times;
+mod together;
+mod unshown;
 mod words;
 
 pub use rules::UnreadKind;
@@ -27,13 +30,15 @@ use caches::cache_named_in;
 use contradictions::contradictions;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::request::labels::Label;
+use pages::says_more;
 use partial::partial;
-use rules::{is_of_answer, is_of_computed, kind_of};
+use rules::{is_of_answer, is_of_computed, is_share, kind_of};
 use serde_json::Value;
 use shares::share_of;
-use splits::{splits, unanswered};
+use splits::{splits, unanswered, uncounted};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use times::{LONG_BEFORE_MS, moment_at, says_arrival};
+use together::{answers_within, look_nothing_up};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Different fields that are told apart.
@@ -62,11 +67,16 @@ pub struct RowReading {
     pub time: Option<i64>,
     /// Whether prompts of its format may be texts.
     pub may_be_text: bool,
+    /// How many requests it has, and a digest of the pool of the last one.
+    pub requests: u64,
+    pub pool: u64,
 }
 
 impl RowReading {
     /// Notes what a request of the row states.
-    pub fn note(&mut self, event: &RequestEvent<'_>) {
+    pub fn note(&mut self, pool: &str, event: &RequestEvent<'_>) {
+        self.requests += 1;
+        self.pool = xxh3_64(pool.as_bytes());
         if let Some(tokens) = event.cached_tokens.stated() {
             self.has_cached = true;
             self.cached_tokens = self.cached_tokens.saturating_add(tokens);
@@ -148,6 +158,10 @@ impl FieldCensus {
         unread.extend(parted);
         unread.extend(rows.of_whole_rows(partial));
         unread.extend(rows.of_whole_rows(contradictions));
+        unread.extend(rows.of_whole_rows(answers_within));
+        unread.extend(rows.of_whole_rows(look_nothing_up));
+        unread.extend(rows.of_whole_rows(uncounted));
+        unread.extend(rows.rest_of_pages());
         unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
         let (models, unread) = unread.into_iter().partition(|field| field.kind == UnreadKind::Model);
         Self { rows: count, unread, models }
@@ -255,6 +269,12 @@ impl Candidate {
         self.digests.iter().collect::<HashSet<_>>().len()
     }
 
+    /// Whether many rows have it, and all have one value.
+    fn is_constant(&self) -> bool {
+        const MANY: usize = 8;
+        self.rows.len() >= MANY && self.values() == 1
+    }
+
     /// How many rows have it.
     fn count(&self) -> u64 {
         self.rows.len() as u64
@@ -276,7 +296,7 @@ impl Candidate {
         let values = self.values() as u64;
         let is_few = values * 2 <= self.count() || self.count() < FEW_ROWS;
         match self.kind {
-            UnreadKind::Cache | UnreadKind::Owner | UnreadKind::Model => {
+            UnreadKind::Cache | UnreadKind::Owner | UnreadKind::Model | UnreadKind::Answering => {
                 values > 1 && values <= MAX_VALUES as u64 && is_few
             }
             UnreadKind::Adapter => values + u64::from(self.count() < rows) > 1,
@@ -337,6 +357,12 @@ impl Rows<'_, '_> {
             };
             match candidate.kind {
                 UnreadKind::Text | UnreadKind::Functions if is_of_known_tools(path, &self.rows[..1]) => false,
+                // Alongside what was asked it is what was answered.
+                UnreadKind::Text
+                    if path == "content" && self.stands_beside(path, candidate, &["messages"]) =>
+                {
+                    false
+                }
                 UnreadKind::Text | UnreadKind::Functions => {
                     is_of_text && !self.is_said_elsewhere(path, candidate, &read)
                 }
@@ -348,8 +374,17 @@ impl Rows<'_, '_> {
                 {
                     false
                 }
+                // A gauge of the whole engine says nothing of a request.
+                UnreadKind::CachedTokens if candidate.is_constant() && is_share(path) => false,
                 UnreadKind::CachedTokens => {
                     !candidate.tried_in.iter().any(|row| has(row, |reading| reading.has_cached))
+                }
+                // Of a broker's records, not of a cache.
+                UnreadKind::Cache
+                    if words::any(&words::words(path), &["partition"])
+                        && self.stands_beside(path, candidate, &["offset", "topic"]) =>
+                {
+                    false
                 }
                 UnreadKind::Cache => {
                     !candidate.tried_in.iter().any(|row| has(row, |reading| reading.has_replica))
@@ -359,6 +394,8 @@ impl Rows<'_, '_> {
                 UnreadKind::NoLookup => {
                     !candidate.tried_in.iter().any(|row| has(row, |reading| reading.cached_tokens > 0))
                 }
+                UnreadKind::Media => !is_of_pages,
+                UnreadKind::Added => is_of_text && !self.describes_tools(path, candidate),
                 UnreadKind::Time => !self.has_time() || says_arrival(path),
                 _ => true,
             }
@@ -367,6 +404,8 @@ impl Rows<'_, '_> {
             candidate.kind != UnreadKind::AnswerCache
                 || !self.says_what_a_cache_of_pages_found(|row| candidate.rows.binary_search(&row).is_ok())
         });
+        unread
+            .retain(|(_, candidate)| candidate.kind != UnreadKind::Answering || self.parts_a_pool(candidate));
         let has_time = self.has_time();
         unread.retain_mut(|(path, candidate)| {
             let is_of_arrival = candidate.kind == UnreadKind::Time && has_time;
@@ -467,6 +506,71 @@ impl Rows<'_, '_> {
         let is_told = found.iter().any(|field| field.kind == UnreadKind::NotComputed) || !parted.is_empty();
         parted.extend(without_answer.filter(|_| !is_told));
         parted
+    }
+
+    /// Whether requests of one pool have several of a field's values.
+    fn parts_a_pool(&mut self, candidate: &Candidate) -> bool {
+        let mut values = HashMap::new();
+        candidate.rows.iter().zip(&candidate.digests).any(|(row, digest)| {
+            let pool = self.reading(*row).map(|reading| reading.pool);
+            pool.is_some_and(|pool| values.insert(pool, *digest).is_some_and(|known| known != *digest))
+        })
+    }
+
+    /// What the objects around several requests say of those that are not there: where every one of them does.
+    fn rest_of_pages(&mut self) -> Vec<UnreadField> {
+        let more = |value: &Value, rows: u64| {
+            let mut said = BTreeMap::new();
+            walk(value, &mut |path, value| {
+                said.extend(says_more(path, value, rows).map(|what| (path.to_owned(), what)));
+            });
+            said
+        };
+        // Each row is read for it.
+        let may_say = (0..self.rows.len()).filter(|row| !more(&self.rows[*row].value, 1).is_empty());
+        let may_say: Vec<_> = may_say.collect();
+        let requests: u64 =
+            may_say.iter().filter_map(|row| self.reading(*row)).map(|reading| reading.requests).sum();
+        let pages = may_say.len() as u64;
+        if pages == 0 || pages < self.rows.len() as u64 || requests < 2 * pages {
+            return Vec::new();
+        }
+        let mut said = more(&self.rows[may_say[0]].value, requests);
+        may_say[1..].iter().for_each(|row| {
+            let other = more(&self.rows[*row].value, requests);
+            said.retain(|path, _| other.contains_key(path));
+        });
+        let told = said.into_iter().map(|(path, what)| UnreadField {
+            said: format!("{what}, of which it holds {requests}"),
+            ..UnreadField::counted(path, UnreadKind::Rest, (pages, pages))
+        });
+        told.collect()
+    }
+
+    /// Whether rows that have a field have one of these right beside it.
+    fn stands_beside(&self, path: &str, candidate: &Candidate, names: &[&str]) -> bool {
+        let around = path.rfind('.').map_or("", |at| &path[..=at]);
+        candidate.tried_in.iter().all(|row| {
+            let mut is_there = false;
+            walk(&self.rows[*row].value, &mut |here, _| {
+                is_there |= here.strip_prefix(around).is_some_and(|name| names.contains(&name));
+            });
+            is_there
+        })
+    }
+
+    /// Whether a field only names tools, in rows that describe them.
+    fn describes_tools(&self, path: &str, candidate: &Candidate) -> bool {
+        let names_tools = words::any(&words::words(path), &["tool", "toolset"]);
+        names_tools
+            && candidate.tried_in.iter().all(|row| {
+                let mut has_tools = false;
+                walk(&self.rows[*row].value, &mut |here, value| {
+                    let is_list = value.as_array().is_some_and(|items| !items.is_empty());
+                    has_tools |= is_list && here.rsplit('.').next() == Some("tools");
+                });
+                has_tools
+            })
     }
 
     /// Whether a field counts fewer tokens than another of its row says that the prompt has.

@@ -5,6 +5,7 @@ use super::UnreadField;
 use super::rules::{UnreadKind, is_of_answer};
 use super::scopes::is_beside_the_request;
 use super::words::{any, is_set, words_of_last};
+use crate::record::json::TOKEN_FIELDS;
 use crate::row_values::walk;
 use kvset_core::units::names::listed;
 use serde_json::Value;
@@ -21,6 +22,9 @@ const PARTS: [&str; 15] = listed(
 const MEDIA: [&str; 10] =
     ["image", "images", "audio", "audios", "video", "videos", "attachment", "attachments", "file", "files"];
 const CONTENT: &str = "messages[].content";
+/// The most letters of a token on average, in texts of any length but for a few tokens.
+const LETTERS: usize = 8;
+const SLACK: usize = 16;
 
 /// What a row has, as far as it is asked.
 #[derive(Default)]
@@ -32,6 +36,9 @@ struct Said {
     media: Vec<String>,
     /// Numbers by their fields.
     numbers: BTreeMap<String, f64>,
+    /// Letters of a prompt beside token ids, and the place and number of these.
+    letters: usize,
+    ids: Option<(String, usize)>,
     has_system: bool,
     has_media: bool,
     /// Contents of messages, and those that only say where they lie.
@@ -41,17 +48,32 @@ struct Said {
 }
 
 impl Said {
+    /// Takes a message, by itself: agents cut the output of their tools, and the engine saw it so.
+    fn message(&mut self, message: &Value) {
+        let role = message["role"].as_str().unwrap_or_default();
+        if let Some(text) = message["content"].as_str() {
+            self.content(text, matches!(role, "tool" | "function"));
+        }
+    }
+
     fn take(&mut self, path: &str, value: &Value) {
+        if path.ends_with("messages[]") && value.is_object() {
+            self.message(value);
+        }
         let names: Vec<&str> = path.rsplit('.').take(1).collect();
         let last = words_of_last(&names);
         let text = value.as_str().unwrap_or_default();
         let number = value.as_f64().unwrap_or(0.0);
         match path.rsplit("messages[].").next().filter(|_| path.contains("messages[].")) {
             Some("role") => self.has_system |= matches!(text, "system" | "developer"),
-            Some("content") if value.is_string() => self.content(text),
+            Some("content") if value.is_string() => {}
             Some(_) => {
                 self.has_media |=
                     any(&last, &MEDIA) || any(&super::words::words(text), &MEDIA) && text.len() < 16;
+            }
+            None if matches!(path, "prompt" | "text") => self.letters = self.letters.max(text.len()),
+            None if TOKEN_FIELDS.contains(&path) && value.is_array() => {
+                self.ids = value.as_array().map(|ids| (path.to_owned(), ids.len()));
             }
             None if is_of_answer(path) || is_beside_the_request(path) => {}
             None => {
@@ -76,12 +98,12 @@ impl Said {
     }
 
     /// Takes what a message says.
-    fn content(&mut self, text: &str) {
+    fn content(&mut self, text: &str, is_of_tool: bool) {
         let is_place = !text.contains(char::is_whitespace)
             && (text.contains("://") || text.starts_with('/') && text.matches('/').count() > 1);
         self.contents += 1;
         self.elsewhere += u64::from(is_place);
-        self.is_cut |= says_cut(text);
+        self.is_cut |= !is_of_tool && says_cut(text);
     }
 
     /// The fields that say that the prompt is not whole.
@@ -97,6 +119,9 @@ impl Said {
         if !self.has_media {
             self.paths.append(&mut self.media.into_iter().collect());
         }
+        // No token is that long, but for a few.
+        let is_more = |(_, ids): &(String, usize)| *ids > 0 && self.letters > (ids + SLACK) * LETTERS;
+        self.paths.extend(self.ids.filter(is_more).map(|(path, _)| path));
         if self.is_cut || (self.contents > 0 && self.elsewhere == self.contents) {
             self.paths.insert(CONTENT.to_owned());
         }
@@ -104,7 +129,7 @@ impl Said {
     }
 }
 
-/// Whether a text says in its middle how much of it is missing: `…132 tokens truncated…`. A tool's own output may.
+/// Whether a text says in its middle how much of it is missing: `…132 tokens truncated…`.
 fn says_cut(text: &str) -> bool {
     CUT[..5].iter().chain(["omitted", "removed"].iter()).any(|cut| {
         text.match_indices(cut).any(|(at, _)| {
@@ -165,6 +190,14 @@ mod tests {
         }
     }
 
+    /// 64 ids beside a text of 900 tokens were taken for all of it.
+    #[test]
+    fn ids_beside_a_text_that_is_far_longer_are_not_all_of_it() {
+        let row = |letters: usize| json!({"prompt_token_ids": vec![7; 64], "prompt": "x".repeat(letters)});
+        assert_eq!(named(&row(4000)), ["prompt_token_ids"]);
+        assert_eq!(named(&row(300)), [""; 0]);
+    }
+
     #[test]
     fn whole_prompts_say_nothing() {
         let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]);
@@ -172,6 +205,7 @@ mod tests {
             json!({"messages": messages, "system_prompt_id": "a", "truncated": false, "dropped_messages": 0}),
             json!({"messages": messages, "num_images": 0, "response": {"truncated": true}}),
             json!({"messages": messages, "payload_bytes_logged": 90, "payload_bytes": 90}),
+            json!({"messages": [{"role": "tool", "content": "It begins [132 lines truncated] and ends."}]}),
             json!({"messages": [{"role": "user", "content": "10 lines removed from the file, why?"}]}),
             json!({"messages": [{"role": "user", "content": "see https://example.org/a please"}]}),
         ] {

@@ -3,8 +3,9 @@
 use super::caches::{CACHES, MAX_NAME, cache_named_in, is_route, pairs};
 use super::lookups::{is_answered_from_cache, looks_nothing_up, says_not_computed};
 use super::scopes::{CALLERS, is_beside_the_request, is_in_front, is_of_caller, is_within, keeps_no_answers};
-use super::shares::share_of;
+use super::shares::{names_sampler, share_of};
 use super::times::is_time;
+use super::unshown::{speaks_of_additions, speaks_of_media};
 use super::words::{ANSWERS, FOUND, JUDGED, NOT_FOUND, TOKENS, any, any_of_several, words, words_of_last};
 use crate::row_values::bare;
 use base64::Engine;
@@ -29,6 +30,10 @@ pub enum UnreadKind {
     Adapter,
     /// A name of a model, which matters where requests seem to stand there twice.
     Model,
+    /// A name of the model that answered, where that is not the one that was asked.
+    Answering,
+    /// What is said of rows that are not in the file.
+    Rest,
     /// A name of a tenant, an environment or a place.
     Owner,
     /// The share of the traffic that was kept.
@@ -44,6 +49,12 @@ pub enum UnreadKind {
     NotComputed,
     /// A word of the row that its prompt is not whole.
     Partial,
+    /// Media that are a part of the prompt.
+    Media,
+    /// What a server adds to the text of a prompt, or takes from it.
+    Added,
+    /// A mask of an answer in a list of ids that holds it.
+    WithAnswer,
     /// A count that another one of the row contradicts.
     Contradiction,
     /// Values of few that part the log by what became of its requests.
@@ -74,11 +85,21 @@ const ASKING: [&str; 7] = ["source", "forwarded", "sdk", "topic", "queue", "requ
 /// What runs the engines: what it names or numbers is one of them.
 const SERVING: [&str; 10] =
     ["ray", "vllm", "sglang", "triton", "skypilot", "slurm", "bentoml", "modal", "runpod", "sagemaker"];
-const ADAPTERS: [&str; 9] =
-    ["adapter", "adapters", "lora", "peft", "finetune", "finetuned", "checkpoint", "salt", "weights"];
-const OWNERS: [&str; 21] = listed(
+const ADAPTERS: [&str; 10] = [
+    "customization",
+    "adapter",
+    "adapters",
+    "lora",
+    "peft",
+    "finetune",
+    "finetuned",
+    "checkpoint",
+    "salt",
+    "weights",
+];
+const OWNERS: [&str; 27] = listed(
     "location tenant organization organisation org customer account workspace team project env environment \
-        stage namespace region zone az datacenter dc site cell",
+        stage namespace region zone az datacenter dc site cell pool fleet rack accelerator hardware arn",
 );
 /// Words of counts that are of no prompt's tokens, alongside [`NOT_FOUND`].
 const OTHER_COUNTS: [&str; 10] =
@@ -94,8 +115,14 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
     }
     let of_answer = is_of_answer(path) || is_of_answer_form(path);
     let own: Vec<&str> = path.rsplit(['.']).take(2).collect();
-    let last = words(own.first()?.trim_end_matches("[]"));
+    let mut last = words(own.first()?.trim_end_matches("[]"));
+    // What a cloud calls its headers is no measure.
+    if last.len() > 2 && last.starts_with(&["x".to_owned(), "ms".to_owned()]) {
+        last.drain(..2);
+    }
     match value {
+        _ if speaks_of_media(path, &last, value) => Some(UnreadKind::Media),
+        _ if speaks_of_additions(path, &last, value) => Some(UnreadKind::Added),
         Value::Array(items) if is_integers(items) => {
             (!of_answer && !any(&last, &NO_TOKENS)).then_some(UnreadKind::Integers)
         }
@@ -113,7 +140,7 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
         _ if looks_nothing_up(&last, value) => Some(UnreadKind::NoLookup),
         _ if !keeps_no_answers(path) && is_answered_from_cache(&own, value) => Some(UnreadKind::AnswerCache),
         _ if !is_beside_the_request(path) && says_not_computed(&own, value) => Some(UnreadKind::NotComputed),
-        _ if share_of(path, value).is_some() => Some(UnreadKind::SampleRate),
+        _ if share_of(path, value).is_some() || names_sampler(path, value) => Some(UnreadKind::SampleRate),
         _ if says_what_was_cached(path, value) => Some(UnreadKind::CachedTokens),
         Value::String(_) | Value::Number(_) if is_time(&last, value) => Some(UnreadKind::Time),
         Value::String(_) if cache_named_in(path, value).is_some() => Some(UnreadKind::Cache),
@@ -166,18 +193,26 @@ fn name_kind(path: &str, own: &[&str], last: &[String], value: &Value) -> Option
             || any(last, &["status", "state", "code", "message", "usage", "utilization", "pct", "ratio"])
             || value.is_f64();
     // New weights make old pages worthless, as another adapter does.
-    let is_of_weights = any(last, &["weight", "weights"]) && any(last, &["version", "id", "name", "hash"]);
+    let is_of_weights = (any(last, &["weight", "weights", "checkpoint", "ckpt"])
+        && any(last, &["version", "id", "name", "hash", "step", "iteration"]))
+        || (any(last, &["policy", "actor"]) && any(last, &["version", "step", "iteration"]));
+    let is_of_hardware = any(last, &["gpu", "instance", "accelerator", "machine", "hardware", "node", "vm"])
+        && any(last, &["type", "class", "family", "sku", "kind"]);
     let is_of_state = any(last, &["model"]) && any(last, &["revision", "commit", "sha", "hash", "digest"]);
     // A gateway names each deployment of a model by a digest.
     let is_deployment = any(last, &["model"]) && is_digest(text);
     if is_of_weights || is_of_state {
         Some(UnreadKind::Adapter)
+    } else if names_who_answered(path, &around, last) && !text.is_empty() {
+        Some(UnreadKind::Answering)
+    } else if is_of_hardware && !text.is_empty() {
+        Some(UnreadKind::Owner)
     } else if is_measure {
         None
     } else if is(&ADAPTERS) {
         Some(UnreadKind::Adapter)
     } else if is_deployment || (is(&CACHES) && !is_asking(last) && !is_asking(&around)) {
-        (!is_in_front(own) && !is_route(text)).then_some(UnreadKind::Cache)
+        (!is_in_front(own) && !is_in_front(&[text]) && !is_route(text)).then_some(UnreadKind::Cache)
     } else if any(&around, &SERVING) && (is_name(last) || any(last, &["actor", "task"])) {
         Some(UnreadKind::Cache)
     } else if is(&OWNERS) && !is_of_caller(path) {
@@ -186,6 +221,19 @@ fn name_kind(path: &str, own: &[&str], last: &[String], value: &Value) -> Option
         let is_elsewhere = is_of_answer(path) || is_within(path) || is_beside_the_request(path);
         (is(&["model"]) && !text.is_empty() && !is_elsewhere).then_some(UnreadKind::Model)
     }
+}
+
+/// Whether a name is of the model that answered: that of an answer, or one that was chosen, or a version of it.
+fn names_who_answered(path: &str, around: &[String], last: &[String]) -> bool {
+    const CHOSEN: [&str; 21] = listed(
+        "used selected actual resolved routed served serving final effective chosen answering answered provider tuned \
+            upstream deployed target path version backend response",
+    );
+    let is_of_answer =
+        any(around, &["response", "completion", "answer", "reply", "output"]) && last == ["model"];
+    let is_entity = any(last, &["entity", "endpoint"]) && any(last, &["served"]);
+    let is_model = any(last, &["model"]) && any(last, &CHOSEN);
+    (is_of_answer || is_entity || is_model) && !is_within(path) && !is_beside_the_request(path)
 }
 
 fn is_asking(words: &[String]) -> bool {
@@ -261,6 +309,11 @@ fn is_of_cached(names: &[&str]) -> bool {
 pub(super) fn is_of_computed(path: &str) -> bool {
     let last = words(path.rsplit('.').next().unwrap_or_default());
     any(&last, &["prefill", "prefilled", "computed", "recomputed"]) && any(&last, &TOKENS)
+}
+
+/// Whether a path leads to the share that a cache had.
+pub(super) fn is_share(path: &str) -> bool {
+    is_share_of_cached(&path.rsplit('.').take(3).collect::<Vec<_>>())
 }
 
 /// Whether a name speaks of the share that a cache had.
@@ -363,7 +416,13 @@ mod tests {
             ("image_url.url", json!("https://example.org/a.png"), None),
             ("upstream_cache_status", json!("EXPIRED"), None),
             ("weight_version", json!("2"), Some(UnreadKind::Adapter)),
-            ("model_version", json!("2"), None),
+            ("model_version", json!("2"), Some(UnreadKind::Answering)),
+            ("usedModel", json!("llama"), Some(UnreadKind::Answering)),
+            ("served_entity_name", json!("a"), Some(UnreadKind::Answering)),
+            ("response_headers.x-ms-region", json!("West Europe"), Some(UnreadKind::Owner)),
+            ("policy_version", json!(3), Some(UnreadKind::Adapter)),
+            ("gpu_type", json!("h100"), Some(UnreadKind::Owner)),
+            ("pool", json!("batch"), Some(UnreadKind::Owner)),
             ("vllm_xargs.cache_salt", json!("a"), Some(UnreadKind::Adapter)),
             ("num_reused_blocks", json!(7), Some(UnreadKind::CachedTokens)),
             ("kv_cache.num_total_allocated_blocks", json!(7), None),
@@ -374,6 +433,7 @@ mod tests {
             ("deployment.environment", json!("prod"), Some(UnreadKind::Owner)),
             ("sample_rate", json!(0.1), Some(UnreadKind::SampleRate)),
             ("SampleRate", json!(20), Some(UnreadKind::SampleRate)),
+            ("attributes.tailsampling.policy", json!("latency"), Some(UnreadKind::SampleRate)),
             ("sampling_params.n", json!(2), None),
             ("temperature", json!(0.7), None),
             ("logging_time", json!("2026-11-29T18:00:00Z"), Some(UnreadKind::Time)),
@@ -406,7 +466,8 @@ mod tests {
             ("ray.actor_id", json!("00ab"), Some(UnreadKind::Cache)),
             ("model_id", json!("ab".repeat(32)), Some(UnreadKind::Cache)),
             ("model_id", json!("qwen"), Some(UnreadKind::Model)),
-            ("response.model", json!("qwen"), None),
+            ("response.model", json!("qwen"), Some(UnreadKind::Answering)),
+            ("choices[].model", json!("qwen"), None),
             ("model_revision", json!("ab".repeat(20)), Some(UnreadKind::Adapter)),
             ("resource.labels.location", json!("us-east1"), Some(UnreadKind::Owner)),
             ("gateway_pod", json!("gw-1"), None),

@@ -13,6 +13,9 @@ impl UnreadKind {
     pub(super) const fn doubt(self) -> Option<(u64, &'static str)> {
         match self {
             Self::Partial => Some((10, "rows say that their prompts are not whole")),
+            Self::Media | Self::Added | Self::WithAnswer => {
+                Some((10, "rows name parts of prompts that neither texts nor token ids show"))
+            }
             _ if self.is_of_prompts() => Some((100, "rows have parts of prompts that were not read")),
             Self::AnswerCache | Self::NotComputed | Self::NoAnswer => {
                 Some((10, "rows seem to be of requests that no engine computed"))
@@ -20,6 +23,9 @@ impl UnreadKind {
             Self::Outcome => Some((10, "rows may be of requests that no engine computed")),
             Self::Contradiction => Some((10, "rows state two counts of one thing that differ")),
             Self::SampleRate => Some((10, "the log is a sample of the traffic")),
+            Self::Rest => Some((1, "the file is one page of more")),
+            Self::Answering => Some((2, "requests of one model seem to be answered by several")),
+            Self::NoLookup => Some((2, "rows ask for what makes an engine look nothing up in its cache")),
             Self::Cache => Some((2, "rows seem to name several caches in a field that was not read")),
             _ => None,
         }
@@ -65,6 +71,16 @@ impl UnreadField {
                  write it as `model`{}",
                 self.scope_cure()
             ),
+            UnreadKind::Answering => format!(
+                "{has} has {values} values, names by its name the model that answered, and requests of one model have \
+                 several of them: each has a cache of its own, and all were taken for one; write it as `model`{}",
+                self.scope_cure()
+            ),
+            UnreadKind::Rest => format!(
+                "`{path}` of what lies around the rows says {}: the file is one page of more, and what is missing would \
+                 have been found and have evicted others; fetch all pages, and give their files together",
+                self.said
+            ),
             UnreadKind::Owner => format!(
                 "{has} has {values} values, would part the log, and was not read: where each has caches of its own, \
                  write it as `replica`; where its pages are its own{}",
@@ -82,6 +98,10 @@ impl UnreadField {
                 "{has} is a time and was not read, {}: where that one is when rows were written, requests came at \
                  other times than they do here; write it as `timestamp` of the request",
                 self.said
+            ),
+            UnreadKind::SampleRate if self.share.is_none() => format!(
+                "the log is a sample: `{path}`, in {rows} of {of} rows, names the rule by which they were kept, and not \
+                 their share. Requests, hit rate and capacity are those of what was kept; log all, or whole sessions"
             ),
             UnreadKind::SampleRate => {
                 let share = self.share.unwrap_or(1.0);
@@ -119,6 +139,21 @@ impl UnreadField {
             UnreadKind::Partial => format!(
                 "{has} says that the prompt is not whole: what is missing is neither in its length nor in what prompts \
                  share; log whole prompts, or the engine's token ids"
+            ),
+            UnreadKind::Media => format!(
+                "{has} speaks of pictures, sounds or files that are a part of the prompt: neither a text nor token ids \
+                 show them, so prompts of which they differ count as the same and hits come out too high; log page ids \
+                 that the engine hashed with its media, or leave such requests out"
+            ),
+            UnreadKind::Added => format!(
+                "{has} speaks of what a server adds to the messages or takes from them (files, a search, tools by their \
+                 names, a cut): such prompts are longer or others than is reported; log the token ids that the engine \
+                 was sent, or what it added as messages and `tools`"
+            ),
+            UnreadKind::WithAnswer => format!(
+                "{has} marks the tokens of the answer, which no list has by itself: the ids of the row are of the prompt \
+                 and of its answer, so prompts are too long; log the prompt's as `prompt_token_ids`, and the answer's as \
+                 `output_token_ids`"
             ),
             UnreadKind::Outcome => format!(
                 "`{path}`, {} of the {of} rows that were looked at, speaks by its name of what became of a request and \

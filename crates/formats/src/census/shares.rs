@@ -47,11 +47,12 @@ pub(super) fn share_of(path: &str, value: &Value) -> Option<f64> {
         return Some(said);
     }
     let around = path.rsplit('.').nth(1).unwrap_or_default();
-    let is_count = name == ["adjusted", "count"];
+    let is_count = name == ["adjusted", "count"] || name == ["representative", "count"];
     if name.len() <= 2 && (any(&name, &SHARES) || is_count) {
         name.extend(sampler_words(around));
     }
-    let is_one_in = name.starts_with(&["one".to_owned(), "in".to_owned()]);
+    let is_of_buckets = name == ["total", "buckets"] || name == ["num", "buckets"];
+    let is_one_in = name.starts_with(&["one".to_owned(), "in".to_owned()]) || is_of_buckets;
     // A weight, a factor or an interval of a log is none of its traffic.
     let is_kept = any(&name, &KEPT) && any(&name, &SHARES[..8]);
     let is_sampled = name.iter().any(|word| word.contains("sampl"))
@@ -63,7 +64,8 @@ pub(super) fn share_of(path: &str, value: &Value) -> Option<f64> {
     let names_share = any(&name, &SHARES)
         || name.len() == 1
         || says_percent
-        || any(&name, &["psr", "every", "n", "in", "one", "adjusted"]);
+        || is_of_buckets
+        || any(&name, &["psr", "every", "n", "in", "one", "adjusted", "representative"]);
     if !is_sampled || !names_share {
         return None;
     }
@@ -87,6 +89,12 @@ pub(super) fn share_of(path: &str, value: &Value) -> Option<f64> {
         }
         _ => None,
     }
+}
+
+/// Whether a value names the rule by which a row was kept, and its share is not told.
+pub(super) fn names_sampler(path: &str, value: &Value) -> bool {
+    let words = words(path).concat();
+    words.contains("tailsampling") && value.as_str().is_some_and(|rule| !rule.is_empty())
 }
 
 /// A number as it is written: `0.1`, `5%`, `1/20`, `1:20`.
@@ -153,6 +161,8 @@ mod tests {
             ("capture_rate", json!(0.02), 0.02),
             ("subsample", json!(0.1), 0.1),
             ("adjusted_count", json!(8), 0.125),
+            ("transaction.representative_count", json!(10.0), 0.1),
+            ("total_buckets", json!(10), 0.1),
             ("itemCount", json!(8), 0.125),
             ("meta.logger", json!("sampled 1:100"), 0.01),
         ] {

@@ -13,13 +13,18 @@ use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 
 /// Names of what became of a request, alongside [`ENDED`] and [`OUTCOMES`].
-const ENDS: [&str; 29] = listed(
+const ENDS: [&str; 32] = listed(
     "ok success successful succeeded completed failure error errors err errno exception traceback fault \
         allowed admitted admission accepted rejection shed dropped timeout cancelled canceled aborted mock \
-        coalesced deduplicated deduped replayed",
+        coalesced deduplicated deduped replayed rail rails triggered",
 );
 /// Names of who answered.
-const SOURCES: [&str; 6] = ["fallback", "provider", "responder", "semantic", "redis", "memoized"];
+const SOURCES: [&str; 7] = ["fallback", "provider", "responder", "semantic", "redis", "memoized", "answered"];
+/// Names that say so of a request where they are a yes or a no.
+const FLAGS: [&str; 21] = listed(
+    "limited timed called invoked executed computed intercepted replay probe warmup synthetic canary test testing \
+        healthcheck health heartbeat shadow stub bypassed quarantined",
+);
 /// Names that say so of an answer or a service, where they say nothing by themselves.
 const OF_ANSWERS: [&str; 4] = ["flags", "source", "tier", "origin"];
 const SERVED: [&str; 3] = ["served", "service", "result"];
@@ -64,12 +69,26 @@ fn speaks(path: &str) -> bool {
     let is_of_answer = any(&last, &OF_ANSWERS) && (any(&names, &ANSWERS) || any(&names, &SERVED));
     let is_of_outcome = [&ENDED[..], &OUTCOMES, &ENDS, &SOURCES].iter().any(|of| any(&last, of));
     let is_of_cache = last.iter().any(|word| word.contains("cache"));
+    // HAProxy's says which side ended a request.
+    if last == ["termination", "state"] {
+        return true;
+    }
     (is_of_outcome || is_of_answer || is_of_cache)
         && is_flat
         && !any(&names, &OTHERS)
         && !is_within(path)
         && !is_of_caller(path)
         && !keeps_no_answers(path)
+}
+
+/// Whether a yes or a no says by its name whether a request was computed.
+fn is_flag(path: &str, value: &Value) -> bool {
+    let last: Vec<String> = path.rsplit('.').take(1).flat_map(words).collect();
+    let is_truth = value.is_boolean()
+        || value
+            .as_str()
+            .is_some_and(|text| ["true", "false", "yes", "no"].contains(&text.to_ascii_lowercase().as_str()));
+    is_truth && any(&last, &FLAGS) && !is_within(path) && !keeps_no_answers(path)
 }
 
 /// A value as a word; one that says that there is none is nothing, and those of a request that was answered are one.
@@ -133,7 +152,8 @@ pub(super) fn splits<'v>(rows: impl Iterator<Item = (usize, &'v Value)>) -> Vec<
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         walk(row, &mut |path, value| {
             let has_members = value.as_object().is_some_and(|members| !members.is_empty());
-            if !path.is_empty() && !has_members && !path.contains("[]") && speaks(path) {
+            let speaks = || speaks(path) || is_flag(path, value);
+            if !path.is_empty() && !has_members && !path.contains("[]") && speaks() {
                 seen.entry(path.to_owned()).or_insert_with(|| word(value));
             }
         });
@@ -195,6 +215,23 @@ pub(super) fn unanswered<'v>(rows: impl Iterator<Item = &'v Value>) -> Option<Un
     is_told.then(|| UnreadField::counted(path, UnreadKind::NoAnswer, (without, count)))
 }
 
+/// Rows whose usage is empty, where others count something in it: a cache of answers clears it.
+pub(super) fn uncounted(rows: &mut dyn Iterator<Item = &Value>) -> Vec<UnreadField> {
+    let (mut usages, mut of) = (BTreeMap::<String, (u64, u64)>::new(), 0);
+    for row in rows {
+        of += 1;
+        walk(row, &mut |path, value| {
+            let Some(members) = value.as_object().filter(|_| path.rsplit('.').next() == Some("usage")) else {
+                return;
+            };
+            let (empty, full) = usages.entry(path.to_owned()).or_default();
+            *(if members.is_empty() { empty } else { full }) += 1;
+        });
+    }
+    let told = usages.into_iter().filter(|(_, (empty, full))| *empty > 0 && full * 5 >= of * 2);
+    told.map(|(path, (empty, _))| UnreadField::counted(path, UnreadKind::NoAnswer, (empty, of))).collect()
+}
+
 /// Whether a path is one of an answer, or counts its tokens or when the first of them came. Streams have no usage.
 fn is_answer(path: &str) -> bool {
     const OTHERS: [&str; 20] = [
@@ -253,6 +290,12 @@ mod tests {
             ("mock_response", json!("hi"), json!(null)),
             ("fallback", json!(true), json!(false)),
             ("service_tier", json!("batch"), json!("default")),
+            ("rate_limited", json!(true), json!(false)),
+            ("llm_called", json!("no"), json!("yes")),
+            ("is_test", json!(true), json!(false)),
+            ("answered_by", json!("human"), json!("model")),
+            ("triggered_input_rail", json!("self check"), json!(null)),
+            ("termination_state", json!("SC--"), json!("----")),
         ] {
             assert_eq!(named(&json!({name: one}), &json!({name: other})), [format!("{name} 5/10")]);
         }
@@ -272,6 +315,8 @@ mod tests {
             (json!({"prefix_cache_hit": true}), json!({"prefix_cache_hit": false})),
             (json!({"user_profile_cache": "hit"}), json!({"user_profile_cache": "miss"})),
             (json!({"language_code": "de"}), json!({"language_code": "fr"})),
+            (json!({"ab_test": "a"}), json!({"ab_test": "b"})),
+            (json!({"test_count": 1}), json!({"test_count": 2})),
             (json!({"source": "web"}), json!({"source": "app"})),
             (json!({"error": null}), json!({"error": ""})),
             (json!({"status": "ok"}), json!({"status": "success"})),
@@ -279,6 +324,19 @@ mod tests {
         ] {
             assert_eq!(named(&one, &other), [""; 0], "{one}");
         }
+    }
+
+    /// DSPy clears the usage of an answer from its cache.
+    #[test]
+    fn rows_with_an_empty_usage_are_told_where_others_count() {
+        let told = |one: Value, other: Value| {
+            let rows = [one, other];
+            uncounted(&mut rows.iter().cycle().take(10)).first().map(|field| (field.rows, field.of))
+        };
+        let full = json!({"usage": {"prompt_tokens": 7}});
+        assert_eq!(told(full.clone(), json!({"usage": {}})), Some((5, 10)));
+        assert_eq!(told(full.clone(), json!({"usage": null})), None);
+        assert_eq!(told(json!({"usage": {}}), json!({"usage": {}})), None);
     }
 
     #[test]

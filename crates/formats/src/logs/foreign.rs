@@ -51,8 +51,8 @@ const BREAKS_OFF: &str = "a JSON object breaks off, as where a collector splits 
     them, with Fluent Bit's multiline.parser docker, cri or Vector's auto_partial_merge";
 const BARE_MESSAGES: &str = "a list of messages and nothing around it: write {\"timestamp\": ..., \"model\": ..., \
     \"messages\": [...]} a line";
-const TEXT: &str =
-    "a text, neither a JSON object nor an array: log requests with their prompts as JSON lines";
+const TEXT: &str = "a text, neither a JSON object nor an array: log requests with their prompts as JSON lines; where \
+    such lines stand among others, --format with their kind and --skip-bad-rows read them";
 
 /// Known by their first bytes.
 const FILES: &[Foreign] = &[
@@ -183,6 +183,21 @@ const DESPITE: &[Foreign] = &[
         instead: PANDAS,
     },
     Foreign {
+        marks: &[&[Begins("messages", "[{'")], &[Begins("input", "[{'")]],
+        what: "a row whose messages are what Python prints of a list, in a text",
+        instead: "write them with json.dumps, or as a list",
+    },
+    Foreign {
+        marks: &[&[Has("meta/0/name"), Has("meta/0/type"), Has("data/0/0")]],
+        what: "a table of ClickHouse's with its columns apart (JSONCompact)",
+        instead: "write it with FORMAT JSONEachRow",
+    },
+    Foreign {
+        marks: &[&[Has("inputOverride/ai_languageModel")]],
+        what: "a run of a model in n8n, whose messages are one text",
+        instead: "log the requests that it sends, at a gateway in front of the model or at the engine",
+    },
+    Foreign {
         marks: &[&[EachAsks]],
         what: "one object with a request under each of its names",
         instead: "put each request on a line of its own, with `jq -c '.[]'`",
@@ -191,6 +206,67 @@ const DESPITE: &[Foreign] = &[
 
 /// Known by the fields of an object.
 const RECORDS: &[Foreign] = &[
+    Foreign {
+        marks: &[&[Has("message/0/role"), Has("message/0/text")]],
+        what: "a row of Dify's, with messages as `message` and their texts as `text`",
+        instead: "write them as `messages`, each with its text as `content`",
+    },
+    Foreign {
+        marks: &[&[Has("input_history/0/role")]],
+        what: "a row of Bifrost's, with its messages as `input_history`",
+        instead: "write them as `messages`, with `model` beside them",
+    },
+    Foreign {
+        marks: &[&[Has("inputs/0/datatype"), Has("inputs/0/data")]],
+        what: "a request of KServe's and Triton's protocol, of named tensors",
+        instead: "write the data of `text_input` as `prompt`, or of `input_ids` as `token_ids`, a line",
+    },
+    Foreign {
+        marks: &[
+            &[Has("Item/messages/L")],
+            &[Has("Item/messages/S")],
+            &[Has("Item/prompt/S")],
+            &[Has("Item/token_ids/L")],
+            &[Has("Item/prompt_token_ids/L")],
+            &[Has("messages/L/0/M")],
+        ],
+        what: "an export of DynamoDB's, with a type around each value",
+        instead: "write its items without them, as boto3's TypeDeserializer reads them",
+    },
+    Foreign {
+        marks: &[&[Has("fields/messages/arrayValue")], &[Has("fields/prompt/stringValue")]],
+        what: "a document of Firestore's, with a type around each value",
+        instead: "write its fields without them, as a client library reads them (`to_dict()`)",
+    },
+    Foreign {
+        marks: &[&[Has("rows/0/f/0/v")]],
+        what: "an answer of BigQuery's REST API, whose rows have no names",
+        instead: "write it with `bq query --format=json`, or as an export in JSON lines",
+    },
+    Foreign {
+        marks: &[
+            &[Has("prompt_token_ids/list/0/element")],
+            &[Has("token_ids/list/0/element")],
+            &[Has("input_ids/list/0/element")],
+            &[Has("messages/list/0/element")],
+        ],
+        what: "a row of Parquet's with its lists in objects (`list`, `element`)",
+        instead: "write them as lists, as DuckDB's or PyArrow's readers do",
+    },
+    Foreign {
+        marks: &[
+            &[Has("role"), Has("content"), Has("chat_id")],
+            &[Has("role"), Has("content"), Has("conversation_id")],
+            &[Has("role"), Has("content"), Has("session_id")],
+            &[Has("role"), Has("content"), Has("thread_id")],
+            &[Has("messageId"), Has("parentMessageId"), Has("text")],
+            &[Has("sender"), Has("text"), Has("conversationId")],
+            &[Has("user_message"), Has("assistant_message")],
+        ],
+        what: "a row a message or a turn, and not a request with all that was said before",
+        instead: "write the messages of a conversation up to each answer as one row, {\"timestamp\": ..., \"model\": ..., \
+            \"messages\": ...}",
+    },
     Foreign {
         marks: &[
             &[Has("properties/SequenceNumber")],

@@ -8,9 +8,10 @@ use crate::record::answer::LoggedAnswer;
 use crate::record::members::members;
 use crate::record::numbers::{TokenId, count};
 use crate::record::observed::ObservedRequest;
-use crate::record::outcome::{LoggedOutcome, answers_no_prompt};
+use crate::record::outcome::LoggedOutcome;
 use crate::record::stated_time::StatedTime;
 use crate::time::{NumberUnit, Numbers, Time, WrittenTime};
+use kvset_core::request::endpoint::generates_no_text;
 use kvset_core::units::names::listed;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -102,7 +103,7 @@ impl LogLayout {
             return Ok(Some("the request failed"));
         }
         if let Some(endpoint) = first(record, self.endpoint)?
-            && answers_no_prompt(&endpoint.text)
+            && generates_no_text(&endpoint.text)
         {
             return Ok(Some("its endpoint generates no text"));
         }

@@ -49,6 +49,9 @@ impl PromptKind {
             let anthropic = is_there("system") || is_there("anthropic_version") || tools;
             return Some(if anthropic { Self::Anthropic } else { Self::Chat });
         }
+        if begins("user_prompt", '"') {
+            return Some(Self::Chat);
+        }
         let asks = is_there("model");
         if asks && (begins("prompt", '"') || is_list("prompt")) {
             Some(Self::Completion)

@@ -211,7 +211,11 @@ impl LoggedAnswer {
     pub fn prompt_tokens(&self) -> Option<u64> {
         let count = |kind| self.count(kind);
         let apart = [CountKind::CacheRead, CountKind::CacheCreation].map(|kind| count(kind).unwrap_or(0));
-        let summed = count(CountKind::Input).map(|rest| apart.into_iter().fold(rest, u64::saturating_add));
+        let summed = count(CountKind::Input).map(|rest| match count(CountKind::Output) {
+            // The sum says that the rest is all.
+            Some(output) if count(CountKind::Total) == Some(rest.saturating_add(output)) => rest,
+            _ => apart.into_iter().fold(rest, u64::saturating_add),
+        });
         count(CountKind::Prompt).or(summed).or(count(CountKind::RowTokens))
     }
 
@@ -344,6 +348,10 @@ impl<'de> TakeValue<'de> for Response<'_> {
     }
 
     fn list<A: SeqAccess<'de>>(self, mut chunks: A) -> Result<(), A::Error> {
+        // Usages side by side are of samples of one prompt, which was looked up for the first of them.
+        if self.0.in_usage && chunks.next_element_seed(Any(Response(&mut *self.0)))?.is_some() {
+            while chunks.next_element::<IgnoredAny>()?.is_some() {}
+        }
         while chunks.next_element_seed(Any(Response(&mut *self.0)))?.is_some() {}
         Ok(())
     }
@@ -365,6 +373,18 @@ mod tests {
         );
         assert_eq!(of(r#"{"completion_token_ids": null}"#), None);
         assert_eq!(of(r#"{"response_token_ids": "cut off"}"#), None);
+    }
+
+    /// Samples of one prompt were taken for a decode worker, for each but the first finds all of it.
+    #[test]
+    fn of_usages_side_by_side_the_first_says_what_was_found() {
+        let of = |json: &str| LoggedAnswer::of_response(json).expect("an answer").cached_tokens(1);
+        let samples = r#"{"meta_info": [{"prompt_tokens": 96, "cached_tokens": 32}, {"cached_tokens": 95}]}"#;
+        assert_eq!(of(samples), CachedTokens::Stated(32));
+        assert_eq!(
+            of(r#"[{"usage": {"cached_tokens": 1}}, {"usage": {"cached_tokens": 2}}]"#),
+            CachedTokens::Stated(2)
+        );
     }
 
     #[test]

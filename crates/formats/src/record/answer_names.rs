@@ -5,6 +5,7 @@ use super::stated_time::{DURATION, StatedTime};
 use crate::spelling::Spellings;
 use CountKind::{
     CacheCreation, CacheRead, Cached, FiveMinutes, Input, OneHour, Output, Prompt, RowLength, RowTokens,
+    Total,
 };
 use CountPlace::{Answer, Row, UsageAlone};
 use hashbrown::HashSet;
@@ -19,6 +20,8 @@ pub(crate) enum CountKind {
     /// The same, but for what [`Self::CacheRead`] and [`Self::CacheCreation`] count apart.
     Input,
     Output,
+    /// Of the prompt and of the answer together.
+    Total,
     /// Tokens of the prompt that came from the cache.
     Cached,
     CacheRead,
@@ -49,8 +52,12 @@ pub(crate) enum CountPlace {
 
 /// Names of counts in a usage: of the completions API, the responses API, Anthropic's, DeepSeek's, Gemini's,
 /// Bedrock's and llama.cpp's, and of what gateways, engines and SDKs make of them ([`standard`] spellings).
-pub(crate) const COUNTS: [(&str, CountKind, CountPlace); 36] = [
+pub(crate) const COUNTS: [(&str, CountKind, CountPlace); 40] = [
     ("prompt_tokens", Prompt, Answer),
+    // OpenRouter's of the engine's own tokenizer, beside those of another.
+    ("native_tokens_prompt", Prompt, Row),
+    ("native_tokens_completion", Output, Row),
+    ("native_tokens_cached", Cached, Row),
     ("prompt_token_count", Prompt, Answer),
     ("prompt_token", Prompt, Answer),
     ("tokens_evaluated", Prompt, Answer),
@@ -82,7 +89,8 @@ pub(crate) const COUNTS: [(&str, CountKind, CountPlace); 36] = [
     ("cache_write_input_tokens", CacheCreation, Answer),
     ("ephemeral_5m_input_tokens", FiveMinutes, Answer),
     ("ephemeral_1h_input_tokens", OneHour, Answer),
-    // In a usage alone, as Langfuse writes one.
+    // In a usage alone, where a row counts more than its request, and as Langfuse writes one.
+    ("total_tokens", Total, UsageAlone),
     ("input", Input, UsageAlone),
     ("output", Output, UsageAlone),
     ("input_cache_read", CacheRead, Answer),
@@ -99,8 +107,9 @@ pub(crate) const DETAILS: [&str; 5] = listed(
 pub(crate) const RESPONSES: [&str; 4] = ["response", "chunks", "message", "body"];
 
 /// Fields that list the token ids of the answer, whose number is its length where nothing else says that.
-pub(crate) const ANSWER_IDS: [&str; 5] =
-    ["output_ids", "output_token_ids", "output_tok_ids", "completion_token_ids", "response_token_ids"];
+pub(crate) const ANSWER_IDS: [&str; 6] = listed(
+    "output_ids output_token_ids output_tok_ids completion_token_ids completion_ids response_token_ids",
+);
 
 /// Fields of a row itself that state its prompt's tokens: no usage, which would say what was cached, too.
 const ROW_TOKENS: [&str; 10] = listed(

@@ -79,7 +79,7 @@ impl DynamoRecord<'_> {
 
     fn draft(&mut self) -> Result<Draft, RowFault> {
         if let (Some(stated), Some(found)) = (self.found.input_tokens, self.found.input_length) {
-            StatedPrompts::default().compare(Some(stated), found, PromptForm::PageIds, &[""; 0])?;
+            StatedPrompts::default().compare((Some(stated), 0), found, PromptForm::PageIds, &[""; 0])?;
         }
         if self.found.extras.labels.get(Label::Replica).is_none() {
             let replica = self.replica();

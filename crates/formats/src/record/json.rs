@@ -15,7 +15,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The names a prompt's token ids go by.
-pub const TOKEN_FIELDS: [&str; 5] = ["input_ids", "token_ids", "tokens", "prompt_token_ids", "input_tok_ids"];
+pub const TOKEN_FIELDS: [&str; 6] =
+    listed("input_ids token_ids tokens prompt_token_ids input_tok_ids prompt_ids");
 
 /// The names of prompts and sessions in rows, in the usual spelling.
 const ROW_NAMES: [&str; 8] =

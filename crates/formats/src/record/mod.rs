@@ -20,3 +20,4 @@ pub mod row;
 pub(crate) mod served;
 pub(crate) mod stated_time;
 pub(crate) mod subagents;
+pub mod unshown;

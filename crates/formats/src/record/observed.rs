@@ -53,10 +53,16 @@ pub struct ObservedRequest {
 }
 
 impl ObservedRequest {
-    /// Tokens of prompts in this form, as the record states them.
-    pub fn stated(&self, form: PromptForm) -> Option<u64> {
+    /// Tokens of prompts in this form, as the record states them, and those that it states apart.
+    pub fn stated(&self, form: PromptForm) -> (Option<u64>, u64) {
         let length = self.input_length.filter(|_| form != PromptForm::Text);
-        self.input_tokens.or(length)
+        (self.input_tokens.or(length), self.counted_apart())
+    }
+
+    /// Prompt tokens that some logs count among those of the prompt, and others beside them.
+    pub fn counted_apart(&self) -> u64 {
+        let written = self.cache_writes.map_or(0, |writes| writes.tokens);
+        self.cached_tokens.stated().unwrap_or(0).saturating_add(written)
     }
 
     /// The same of a record of so many prompts: what is counted over several tells of none.

@@ -6,6 +6,7 @@ use super::numbers::count;
 use crate::row_values::{RowValue, walk};
 use crate::spelling::Spellings;
 use aho_corasick::packed::Searcher;
+use kvset_core::request::endpoint::{asks_for_no_text, generates_no_text};
 use kvset_core::units::names::listed;
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
@@ -97,7 +98,7 @@ impl LoggedOutcome {
                     count(text).is_ok_and(|status| status.is_some_and(|code| (200..300).contains(&code)));
                 self.failed |= !is_one_of(&is_none) && !is_good && !is_of_client && text != "499";
             }
-            _ if ENDPOINTS.contains(&key) => self.generates_no_text |= answers_no_prompt(text),
+            _ if ENDPOINTS.contains(&key) => self.generates_no_text |= generates_no_text(text),
             _ if ANSWER_CACHES.contains(&key) => {
                 // The name of a cache or of a kind of hit says that there was one.
                 let lower = text.to_ascii_lowercase();
@@ -143,8 +144,8 @@ impl LoggedOutcome {
 
 /// Fields and their values that say that no engine computed the prompt, and why.
 const MARKS: [(&str, &[&str], &str); 7] = [
-    ("encoding_format", &["float", "base64"], EMBEDS),
-    ("dimensions", &[NUMBER], EMBEDS),
+    ("encoding_format", &["float", "base64"], NO_TEXT),
+    ("dimensions", &[NUMBER], NO_TEXT),
     ("cache_status", &["hit", "semantic hit", "semantic_hit", "exact hit"], OF_GATEWAY),
     ("do_remote_prefill", &["true"], "the decode worker's leg, whose prompt a prefill worker computed"),
     (
@@ -159,36 +160,63 @@ const MARKS: [(&str, &[&str], &str); 7] = [
     ),
     ("type", &[RESPONSE_EVENT], "an event of an answer, whose request is another"),
 ];
-const EMBEDS: &str = "its endpoint generates no text";
+const NO_TEXT: &str = "its endpoint generates no text";
 const RESPONSE_EVENT: &str = "org.kubeflow.serving.inference.response";
 
-/// Of every mark a word that a record with it has; found in one pass, many bytes at a time. None where the processor
-/// cannot.
+/// What the path of an endpoint that generates no text has, alongside others ([`asks_for_no_text`]).
+const OF_ENDPOINTS: [&str; 17] = listed(
+    "/embed /rerank /tokenize /detokenize /count :count :embed /moderations /images /audio /videos /render /apply /score \
+        /classify /pooling /similarity",
+);
+
+/// Of every mark and every such endpoint a word that a record with it has; found in one pass, many bytes at a time. None
+/// where the processor cannot.
 static WORDS: LazyLock<Option<Searcher>> = LazyLock::new(|| {
     let word = |name: &'static str| name.split('.').next().filter(|word| *word != "type");
-    Searcher::new(MARKS.map(|(name, ..)| word(name).unwrap_or(RESPONSE_EVENT)))
+    let marks = MARKS.map(|(name, ..)| word(name).unwrap_or(RESPONSE_EVENT));
+    Searcher::new(marks.into_iter().chain(OF_ENDPOINTS))
 });
+
+/// Whether a record may have a mark, or a text that is the path of an endpoint.
+fn may_be_served_elsewhere(brief: &[u8]) -> bool {
+    let Some(words) = WORDS.as_ref() else { return true };
+    words.find_iter(brief).any(|found| {
+        let is_mark = found.pattern().as_usize() < MARKS.len();
+        is_mark || text_around(brief, found.start()).is_some_and(asks_for_no_text)
+    })
+}
+
+/// The text between quotes around a place, where that is short.
+fn text_around(json: &[u8], at: usize) -> Option<&str> {
+    const FAR: usize = 200;
+    let is_end = |byte: &u8| matches!(byte, b'"' | b'\n');
+    let begin = json[at.saturating_sub(FAR)..at].iter().rev().position(is_end)?;
+    let end = json[at..].iter().take(FAR).position(|byte| is_end(byte) || *byte == b'\\')?;
+    std::str::from_utf8(&json[at - begin..at + end]).ok()
+}
 
 /// Why a record is of no request whose prompt the engine of the log computed, where a mark deep in it says so: the
 /// decode worker's leg of a request, a chain around a model's run, an event of the answer alone.
 ///
 /// What is looked for is looked for in `brief`, which is the record, or the record without its long lists of numbers.
 pub fn served_elsewhere(record: &[u8], brief: &[u8]) -> Option<&'static str> {
-    if WORDS.as_ref().is_some_and(|words| words.find(brief).is_none()) {
+    if !may_be_served_elsewhere(brief) {
         return None;
     }
     let row = RowValue::of(record)?;
+    if asks_elsewhere(&row) {
+        return Some(NO_TEXT);
+    }
     MARKS.iter().find_map(|(name, values, why)| {
         let mut is_so = false;
         walk(&row.value, &mut |path, value| {
             let around = path.strip_suffix(name).filter(|around| around.is_empty() || around.ends_with('.'));
-            let of_prompts = ["messages", "content", "tools", "arguments"];
             // What an engine says of its own cache of pages.
             let of_pages = ["kv", "prefix", "radix", "engine"];
             let is_of_pages =
                 |around: &str| *why == OF_GATEWAY && of_pages.iter().any(|name| around.contains(name));
             if around.is_some_and(|around| {
-                !of_prompts.iter().any(|name| around.contains(name)) && !is_of_pages(around)
+                !OF_PROMPTS.iter().any(|name| around.contains(name)) && !is_of_pages(around)
             }) {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 is_so |= values
@@ -200,14 +228,21 @@ pub fn served_elsewhere(record: &[u8], brief: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Whether requests of this path are answered without generating text.
-pub(crate) fn answers_no_prompt(path: &str) -> bool {
-    const OTHERS: [&str; 16] = listed(
-        "embeddings rerank score pooling classify moderations generations edits variations transcriptions \
-            translations speech count_tokens tokenize detokenize models",
-    );
-    let path = path.split(['?', '#']).next().unwrap_or_default();
-    path.trim_end_matches('/').rsplit('/').next().is_some_and(|last| OTHERS.contains(&last))
+/// Parts of a record whose texts say nothing of it.
+const OF_PROMPTS: [&str; 4] = ["messages", "content", "tools", "arguments"];
+
+/// Whether a text of the row is the path of an endpoint that generates none, under whatever name; one that leads to
+/// something else than the request (a picture, who is called back) is not.
+fn asks_elsewhere(row: &RowValue<'_>) -> bool {
+    const ELSEWHERE: [&str; 12] =
+        listed("image refer callback webhook file source origin link href doc prompt input");
+    let mut is_so = false;
+    walk(&row.value, &mut |path, value| {
+        let lower = path.to_ascii_lowercase();
+        let is_of_request = !OF_PROMPTS.iter().chain(&ELSEWHERE).any(|name| lower.contains(name));
+        is_so |= is_of_request && value.as_str().is_some_and(asks_for_no_text);
+    });
+    is_so
 }
 
 #[cfg(test)]
@@ -215,21 +250,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_that_generate_no_text_are_told_by_their_last_name() {
-        for path in ["/v1/embeddings", "/v1/messages/count_tokens?beta=1", "/llm/v1/rerank/"] {
-            assert!(answers_no_prompt(path), "{path}");
-        }
-        for path in ["/v1/chat/completions", "/v1/messages", "/any/route", "", "/v1/responses?x=/models"] {
-            assert!(!answers_no_prompt(path), "{path}");
-        }
-    }
-
-    #[test]
     fn legs_and_chains_are_told_by_a_mark_in_the_record() {
         for record in [
             &br#"{"request": {"kv_transfer_params": {"do_remote_decode": false, "do_remote_prefill": true}}}"#[..],
             br#"{"body": "{\"do_remote_prefill\": true}"}"#,
             br#"{"run_type": "chain", "inputs": {}}"#,
+            br#"{"url": "http://v/v1/messages/count_tokens", "body": {"messages": []}}"#,
+            br#"{"http_target": "/tokenize", "payload": {}}"#,
+            br#"{"log": "{\"route\": \"/v1/embeddings\"}"}"#,
+            br#"{"request_line": "POST /v1/audio/speech HTTP/1.1"}"#,
         ] {
             assert!(served_elsewhere(record, record).is_some(), "{}", String::from_utf8_lossy(record));
         }
@@ -238,6 +267,9 @@ mod tests {
             br#"{"run_type": "llm"}"#,
             br#"{"kv": {"cache_status": "hit"}}"#,
             br#"{"prompt": "what is run_type chain?"}"#,
+            br#"{"path": "/v1/chat/completions", "messages": [{"role": "user", "content": "/v1/embeddings"}]}"#,
+            br#"{"referer": "https://app.example.org/v1/models", "prompt": "x"}"#,
+            br#"{"image_url": "https://example.org/v1/images/7"}"#,
             br#"{"messages": [{"role": "user", "content": "{\"run_type\": \"chain\"}"}]}"#,
         ] {
             assert_eq!(served_elsewhere(record, record), None, "{}", String::from_utf8_lossy(record));

@@ -46,6 +46,8 @@ pub struct RepeatFacts {
     pub same_name: u64,
     /// Of the requests that came back, those at the very time of the earlier one, which found as much.
     pub same_time: u64,
+    /// Of the latter, those with the same answer and no other name: copies.
+    pub identical: u64,
     /// How far they are from the earlier one at most, in milliseconds.
     pub farthest_ms: u64,
     /// Requests that came back later than that, their prompts, and how far from the earlier one they are at most.
@@ -220,7 +222,10 @@ impl RepeatFacts {
         self.repeated_prompts += u64::from(!earlier.came_back);
         self.looked_up_prompts += u64::from(is_looked_up && !earlier.was_looked_up);
         self.same_name += u64::from(is_same_name);
-        self.same_time += u64::from(apart == Some(0) && earlier.cached == prompt.cached);
+        let is_at_once = apart == Some(0) && earlier.cached == prompt.cached;
+        self.same_time += u64::from(is_at_once);
+        self.identical +=
+            u64::from(is_at_once && earlier.answer == prompt.answer && earlier.name == prompt.name);
         self.farthest_ms = self.farthest_ms.max(apart.unwrap_or(0));
         prompt.came_back = true;
         prompt.was_looked_up |= is_looked_up;
@@ -276,6 +281,24 @@ impl RepeatFacts {
             true => (self.whole + self.late, self.farthest_ms.max(self.latest_ms)),
             false => (self.whole, self.farthest_ms),
         }
+    }
+
+    /// Requests equal to an earlier one in time, prompt, counts and name, where that is told by itself.
+    pub fn copies(&self) -> u64 {
+        const ONE_IN: u64 = 1000;
+        if self.identical * ONE_IN >= self.requests { self.identical } else { 0 }
+    }
+
+    /// The same in a sentence, where nothing else tells it.
+    pub fn sentence_of_copies(&self) -> Option<String> {
+        let copies = self.copies();
+        (copies > 0 && !self.are_told()).then(|| {
+            format!(
+                "{copies} of {} requests are equal to an earlier one, time and prompt included: where the log was \
+                 delivered or collected twice, each copy finds all of itself; drop the copies",
+                self.requests
+            )
+        })
     }
 
     /// Whether most requests have the prompt of one of another pool.

@@ -73,6 +73,8 @@ pub(crate) struct Draft {
     /// A digest of what was asked, where it is a chat: the same for a copy with other system prompts or white space, or
     /// with its answer.
     pub asked: Option<u64>,
+    /// A digest of what a chat began with: its turns have one.
+    pub opening: Option<u64>,
     /// A digest of the request's own name.
     pub request_id: Option<u64>,
     pub session: Option<Range<usize>>,

@@ -4,8 +4,10 @@
 //! later. Where a trace does so, its requests are held back, and the one that came first is let go of when they take
 //! more than a bounded number of bytes: exact for any trace that fits, and for any larger one whose disorder does. A
 //! request that came before one that was let go of is refused, never passed on out of order. Of two that came at the
-//! same moment the one that stands first in the trace goes first.
+//! same moment the one that stands first in the trace goes first, unless their file is newest first from end to end:
+//! then it is turned round as a whole.
 
+use super::timeline::OrderOfFile;
 use crate::record::fault::RowFault;
 use crate::record::row::{Draft, RowBatch, StatedTimes};
 use crate::time::Moment;
@@ -31,19 +33,35 @@ pub(super) struct HoldBack {
     released: Option<Moment>,
     /// Requests taken so far.
     taken: u64,
+    /// How the files stand whose requests are held back, the last one at its end.
+    orders: Vec<(Arc<str>, OrderOfFile)>,
 }
 
 impl HoldBack {
     pub fn new(limit: usize) -> Self {
-        Self { requests: BinaryHeap::new(), unstated: Vec::new(), bytes: 0, limit, released: None, taken: 0 }
+        Self {
+            requests: BinaryHeap::new(),
+            unstated: Vec::new(),
+            bytes: 0,
+            limit,
+            released: None,
+            taken: 0,
+            orders: Vec::new(),
+        }
     }
 
     /// Takes the requests out of `batch`, which are of `file`; leaves the refused rows, those that came too late among
     /// them. `is_stated`: some row of the file has stated a moment.
     pub fn take(&mut self, batch: &mut RowBatch, file: &Arc<str>, is_stated: bool) {
         let drafts = std::mem::take(&mut batch.drafts);
+        if self.orders.last().is_none_or(|(of, _)| of != file) {
+            self.orders.push((Arc::clone(file), OrderOfFile::default()));
+        }
         batch.refused.iter_mut().for_each(|row| row.after = 0);
         for draft in &drafts {
+            if let (Some((_, order)), StatedTimes::At { .. }) = (self.orders.last_mut(), draft.when) {
+                order.note(draft.moment);
+            }
             if let Some(released) = self.released.filter(|released| draft.moment < *released) {
                 let late_ms = released.since(draft.moment).as_millis();
                 let fault = RowFault::OutOfOrder { late_ms, limit: self.limit };
@@ -96,15 +114,36 @@ impl HoldBack {
             {
                 break;
             }
-            let Some(Reverse(held)) = self.requests.pop() else { break };
-            self.bytes -= held.bytes();
-            self.released = Some(held.draft.moment);
-            file = Some(held.release(batch));
+            for held in self.next_at_once() {
+                self.bytes -= held.bytes();
+                self.released = Some(held.draft.moment);
+                file = Some(held.release(batch));
+            }
         }
         if is_end && self.requests.is_empty() {
             self.released = None;
+            self.orders.clear();
         }
         file
+    }
+
+    /// The request that goes next, and of a file that is newest first those of the same moment, the last one first.
+    fn next_at_once(&mut self) -> Vec<WaitingRequest> {
+        let Some(Reverse(first)) = self.requests.pop() else { return Vec::new() };
+        let (moment, file) = (first.draft.moment, Arc::clone(&first.file));
+        let is_tied = |requests: &BinaryHeap<Reverse<WaitingRequest>>| {
+            let next = requests.peek();
+            next.is_some_and(|Reverse(next)| next.draft.moment == moment && next.file == file)
+        };
+        let mut next = vec![first];
+        let falls = || self.orders.iter().any(|(of, order)| *of == file && order.falls());
+        if is_tied(&self.requests) && falls() {
+            while is_tied(&self.requests) {
+                next.extend(self.requests.pop().map(|Reverse(tied)| tied));
+            }
+        }
+        next.reverse();
+        next
     }
 }
 

@@ -62,7 +62,7 @@ fn reading(row: &[u8], options: &ReadOptions, read: ReadRow) -> Option<RowReadin
     let (mut digest, mut reading) = (RowDigest(Xxh3::new()), None::<RowReading>);
     let mut is_written = true;
     read(row, options, &mut |row| {
-        reading.get_or_insert_default().note(&row.event);
+        reading.get_or_insert_default().note(row.pool.unwrap_or_default(), &row.event);
         is_written &= write!(digest, "{row:?}").is_ok();
     })
     .ok()?;

@@ -65,6 +65,7 @@ impl<'r> FirstRow<'r> {
     pub fn asks(&self) -> bool {
         self.begins("messages", &['[', '"'])
             || self.begins("prompt", &['[', '"', '{'])
+            || self.begins("user_prompt", &['"'])
             || self.any("input", is_chat)
             || (self.begins("input", &['[', '"']) && self.has(&["model"]))
     }

@@ -14,8 +14,8 @@ use crate::record::generated::Generated;
 use crate::record::id_scope::IdScope;
 use crate::record::json::TOKEN_FIELDS;
 use crate::record::members::members;
-use crate::record::observed::ObservedRequest;
 use crate::record::row::{DeclaredScope, Draft, RefusedRow, RowBatch};
+use crate::record::unshown::UnshownFields;
 use crate::retention_class;
 use crate::stated::PromptForm;
 use crate::time::Moment;
@@ -99,8 +99,9 @@ impl LogDecoder {
         let RecordSink { batch, carried, number } = sink;
         if let Some(form) = form {
             let found = batch.drafts[first..].iter().filter_map(|draft| draft.input_tokens).sum();
-            let ObservedRequest { input_tokens, unread, .. } = &request.observed;
-            carried.stated.compare(*input_tokens, found, form, unread)?;
+            let observed = &request.observed;
+            let stated = (observed.input_tokens, observed.counted_apart());
+            carried.stated.compare(stated, found, form, &observed.unread)?;
         }
         let parts = self.parts(request, record, &mut batch.text);
         let kept = batch.kept_apart(&parts);
@@ -236,7 +237,14 @@ fn tokens_in(request: &str) -> Result<Option<Vec<Vec<u32>>>, DecodeError> {
     let ids = ids.ok_or_else(|| invalid(format!("`{name}` of the request is no list of token ids")))?;
     // No prompt is empty: where its ids are, the text alongside them is what was served.
     let has_body = members.iter().any(|(name, _)| ["messages", "prompt", "input"].contains(&name.as_ref()));
-    Ok(Some(ids).filter(|ids| !has_body || ids.iter().all(|ids| !ids.is_empty())))
+    if has_body && ids.iter().any(Vec::is_empty) {
+        return Ok(None);
+    }
+    let mut unshown = UnshownFields::default();
+    unshown.note_list(name);
+    members.iter().for_each(|(name, json)| unshown.read(name, json.get()));
+    unshown.check(ids.iter().map(|ids| ids.len() as u64).max().unwrap_or(0))?;
+    Ok(Some(ids))
 }
 
 fn no_model() -> DecodeError {

@@ -80,7 +80,9 @@ impl RecordSink<'_> {
             self.batch.file_prompt(paging, tokens);
             self.batch.file_answer(paging, tokens, &answer);
         }
-        self.batch.drafts[first..].iter_mut().for_each(|draft| draft.asked = remarks.asked);
+        for draft in &mut self.batch.drafts[first..] {
+            (draft.asked, draft.opening) = (remarks.asked, remarks.opening);
+        }
         Ok(form)
     }
 }

@@ -478,10 +478,11 @@ impl TraceReader {
         notes.extend(self.carried.files.sentence());
         notes.extend(self.carried.files.silent_replicas());
         notes.extend(self.carried.set_aside_note());
-        notes.extend(self.carried.stated.sentence());
+        notes.extend(self.carried.stated_note());
+        notes.extend(self.carried.cut_ids().map(|(_, said)| said));
         notes.extend(self.carried.placeholders.sentence());
         #[cfg(feature = "tokenize")]
-        notes.extend(self.carried.chats.sentences(self.options.chat_engine, "--chat-engine"));
+        notes.extend(self.carried.remarks().sentences(self.options.chat_engine, "--chat-engine"));
         notes
     }
 }

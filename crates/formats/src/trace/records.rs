@@ -151,8 +151,33 @@ impl Carried {
     pub fn doubt(&self) -> Option<String> {
         let of_rows = self.unread().doubt().or_else(|| self.repeats_doubt());
         #[cfg(feature = "tokenize")]
-        let of_rows = of_rows.or_else(|| self.chats.doubt());
+        let of_rows = of_rows.or_else(|| self.remarks().doubt());
+        let of_rows = of_rows.or_else(|| self.cut_ids()?.0);
         of_rows.or_else(|| self.timeline.facts().doubt()).or_else(|| self.turns_doubt())
+    }
+
+    /// That lists of ids are cut, where they are and the log does not say how long they are.
+    pub fn cut_ids(&self) -> Option<(Option<String>, String)> {
+        self.placeholders.cut().filter(|_| !self.stated.are_whole(self.placeholders.requests))
+    }
+
+    /// That texts have another number of tokens than the log states, where nothing else says why.
+    pub fn stated_note(&self) -> Option<String> {
+        #[cfg(feature = "tokenize")]
+        if self.chats.hides_parts() {
+            return None;
+        }
+        self.stated.sentence()
+    }
+
+    /// What the chats show of how they were logged; nothing of cuts and masks where the log's counts of their tokens
+    /// agree with the texts.
+    #[cfg(feature = "tokenize")]
+    pub fn remarks(&self) -> ChatRemarks {
+        match self.stated.agree(self.repeats.facts().requests) {
+            true => self.chats.of_whole_texts(),
+            false => self.chats,
+        }
     }
 
     /// A field that names several models and was not read, where requests of one pool seem to stand there twice: they
@@ -176,7 +201,7 @@ impl Carried {
             Some(models) => [Some(models.sentence()), None],
             None => [facts.sentence(), facts.sentence_of_twins()],
         };
-        let others = [facts.sentence_of_others(), facts.sentence_of_found()];
+        let others = [facts.sentence_of_copies(), facts.sentence_of_others(), facts.sentence_of_found()];
         of_one_pool.into_iter().chain(others).flatten().collect()
     }
 

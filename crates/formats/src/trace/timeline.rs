@@ -33,9 +33,36 @@ pub(super) struct TraceTimeline {
     file: FileClock,
     /// When the last answer of a session was complete, and the first page of its first prompt that has one.
     sessions: HashMap<Scope, (Moment, Option<u64>)>,
+    /// When the last request of a session that says how long it took came.
+    asked: HashMap<Scope, Moment>,
+    /// Tokens of the last prompt of a conversation, where rows state no time.
+    lengths: HashMap<u64, u64>,
     /// Whether the first rows of a file state no moment, while later ones state dates.
     is_stated_late: bool,
     facts: TimeFacts,
+}
+
+/// How the moments of a file go on from row to row.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct OrderOfFile {
+    latest: Option<Moment>,
+    rises: u64,
+    falls: u64,
+}
+
+impl OrderOfFile {
+    /// Notes the next moment.
+    pub fn note(&mut self, moment: Moment) {
+        let before = self.latest.replace(moment);
+        self.rises += u64::from(before.is_some_and(|before| moment > before));
+        self.falls += u64::from(before.is_some_and(|before| moment < before));
+    }
+
+    /// Whether the file is newest first from end to end, as far as it was read.
+    pub fn falls(&self) -> bool {
+        const FEWEST: u64 = 2;
+        self.rises == 0 && self.falls >= FEWEST
+    }
 }
 
 /// What the rows of the file at hand count from.
@@ -50,6 +77,7 @@ struct FileClock {
     /// The latest moment in it, and the latest end, so far.
     latest: Option<Moment>,
     latest_end: Moment,
+    order: OrderOfFile,
 }
 
 /// What is known of the times of a trace.
@@ -69,8 +97,18 @@ pub struct TimeFacts {
     pub farthest: Option<Backwards>,
     /// The farthest that one came before another of its own file which such a log does not explain.
     pub unexplained: Option<Backwards>,
+    /// Files that are newest first from end to end.
+    pub newest_first: u64,
+    /// Of conversations without times, requests with a longer prompt than the one before, and with a shorter one.
+    pub growing: u64,
+    pub shrinking: u64,
     /// Whether a file has requests that came before those of files before it, as files of one time have.
     pub files_overlap: bool,
+    /// Later requests of sessions that state how long they took; those that came before the answer before them had
+    /// ended, and those of which that holds where times are of their ends.
+    pub timed_turns: u64,
+    pub asked_early: u64,
+    pub asked_early_by_ends: u64,
     /// Later requests of sessions that begin with the page that their session began with, and those that do not.
     pub same_start: u64,
     pub other_start: u64,
@@ -98,12 +136,41 @@ const FEWEST_DURATIONS: u64 = 10;
 impl TimeFacts {
     /// In a few words, that requests took longer than the whole log, as they do in another unit.
     pub fn doubt(&self) -> Option<String> {
+        if let Some(found) = self.shrink() {
+            return Some(found);
+        }
         let (first, last) = self.span?;
         let (span, mean_ms) = (last.since(first), self.lasted_ms.checked_div(self.lasting)?);
         let are_long = self.lasting >= FEWEST_DURATIONS && mean_ms >= LONG_ON_AVERAGE_MS;
         let mean = Duration::from_millis(mean_ms);
         (are_long && mean > span).then(|| {
             format!("requests took {} on average, longer than the log of {}", words(mean), words(span))
+        })
+    }
+
+    /// That sessions ask again before they were answered, and would not where times are those of ends.
+    fn are_of_ends(&self) -> Option<String> {
+        const FEWEST: u64 = 3;
+        let Self { timed_turns, asked_early, asked_early_by_ends, .. } = *self;
+        let are_early = asked_early >= FEWEST && asked_early * 10 >= timed_turns;
+        (are_early && asked_early_by_ends * 20 <= asked_early).then(|| {
+            format!(
+                "{asked_early} of {timed_turns} later requests of sessions came before the one before was answered, and \
+                 none where times are of when requests ended: the log seems to state that; write when each came as \
+                 `start_time`, or its end as `end_time`"
+            )
+        })
+    }
+
+    /// In a few words, that conversations without times get shorter, as in a file that is newest first.
+    fn shrink(&self) -> Option<String> {
+        const FEWEST: u64 = 3;
+        let Self { growing, shrinking, .. } = *self;
+        (self.clock.is_none() && shrinking >= FEWEST && shrinking >= growing * 9).then(|| {
+            format!(
+                "{shrinking} of {} later prompts of conversations are shorter than the one before",
+                growing + shrinking
+            )
         })
     }
 
@@ -215,6 +282,19 @@ impl TimeFacts {
                 unexplained.line
             ));
         }
+        if self.newest_first > 0 && order != RowOrder::Written {
+            let files = if self.newest_first == 1 { "a file is" } else { "files are" };
+            notes.push(format!(
+                "{files} newest first from end to end: requests were taken the other way round, those of one time, too"
+            ));
+        }
+        notes.extend(self.shrink().map(|found| {
+            format!(
+                "{found}, and no row says when its request came: such a file is newest first, and its hits are those of \
+                 the way back; turn it round with `tac`, or log `timestamp`"
+            )
+        }));
+        notes.extend(self.are_of_ends());
         if self.ends_alone > 0 {
             notes.push(format!(
                 "{} requests state when they were answered, and neither when they came nor how long they took: they were taken \
@@ -226,7 +306,7 @@ impl TimeFacts {
             notes.push(format!("{count} times have no zone and were read as UTC"));
         }
         notes.extend(self.implausible());
-        notes.extend(self.doubt().map(|found| {
+        notes.extend(self.doubt().filter(|_| self.shrink().is_none()).map(|found| {
             format!(
                 "{found}: their durations may be written in another unit; write `duration_ms` in milliseconds"
             )
@@ -360,6 +440,11 @@ impl TraceTimeline {
             self.facts.answer_ms = self.facts.answer_ms.saturating_add(ms);
         }
         self.facts.lasted_ms = self.facts.lasted_ms.saturating_add(draft.duration_ms.unwrap_or(0));
+        match draft.when {
+            StatedTimes::Unstated => self.note_length(draft, session),
+            StatedTimes::At { .. } => self.note_direction(moment),
+            StatedTimes::AfterAnswer(_) => {}
+        }
         self.note_order(draft, end);
         self.note(moment, end);
         if draft.when != StatedTimes::Unstated || self.file.clock.is_some() {
@@ -368,9 +453,46 @@ impl TraceTimeline {
         if let Some(session) = session
             && (self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&session))
         {
+            self.note_turn(session, draft);
             self.note_session(session, end, first_page);
         }
         Ok(())
+    }
+
+    /// Notes how a prompt compares with the one before it of its session, or else of what its chat began with.
+    fn note_length(&mut self, draft: &Draft, session: Option<Scope>) {
+        let Some(conversation) = session.map(Scope::value).or(draft.opening) else { return };
+        if self.lengths.len() >= MAX_SESSIONS && !self.lengths.contains_key(&conversation) {
+            return;
+        }
+        let tokens = draft.input_tokens.unwrap_or(draft.ids.len() as u64);
+        let before = self.lengths.insert(conversation, tokens);
+        self.facts.growing += u64::from(before.is_some_and(|before| before < tokens));
+        self.facts.shrinking += u64::from(before.is_some_and(|before| before > tokens));
+    }
+
+    /// Notes whether a turn came before the answer before it had ended, as where times are those of ends.
+    fn note_turn(&mut self, session: Scope, draft: &Draft) {
+        let Some(length) = draft.duration_ms.map(Duration::from_millis) else { return };
+        if self.asked.len() >= MAX_SESSIONS && !self.asked.contains_key(&session) {
+            return;
+        }
+        let before = self.asked.insert(session, draft.moment);
+        let Some((before, (answered, _))) = before.zip(self.sessions.get(&session).copied()) else { return };
+        self.facts.timed_turns += 1;
+        self.facts.asked_early += u64::from(draft.moment < answered);
+        self.facts.asked_early_by_ends += u64::from(draft.moment.before(length) < before);
+    }
+
+    /// Notes whether the file at hand is still newest first.
+    fn note_direction(&mut self, moment: Moment) {
+        let fell = self.file.order.falls();
+        self.file.order.note(moment);
+        match (fell, self.file.order.falls()) {
+            (false, true) => self.facts.newest_first += 1,
+            (true, false) => self.facts.newest_first -= 1,
+            _ => {}
+        }
     }
 
     fn note_session(&mut self, session: Scope, answered: Moment, first_page: Option<u64>) {

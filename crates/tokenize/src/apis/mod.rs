@@ -8,6 +8,7 @@
 //! What no chat can hold is refused by the field's name.
 
 pub(super) mod anthropic;
+pub(super) mod langchain;
 pub(super) mod responses;
 
 use super::fields::ObjectFields;
@@ -33,9 +34,10 @@ fn text(object: &Value, name: &str) -> Option<String> {
     field(object, name)?.as_str().map(str::to_owned)
 }
 
-/// What an object says it is.
+/// What an object says it is; one that holds nothing but a text, as those of Bedrock's Converse do, is one.
 pub(super) fn kind(object: &Value) -> String {
-    text(object, "type").unwrap_or_default()
+    let is_bare = || object.len() == Some(1) && text(object, "text").is_some();
+    text(object, "type").unwrap_or_else(|| if is_bare() { "text".to_owned() } else { String::new() })
 }
 
 /// The items of a list.

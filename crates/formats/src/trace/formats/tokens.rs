@@ -8,7 +8,7 @@
 //! page is hashed too and shows in `input_tokens`, so that the consumer decides whether it counts.
 
 use crate::any_value::{Any, Scalar, TakeValue, wrong_kind};
-use crate::codec::integers;
+use crate::codec::{DecodeError, ErrorCode, integers};
 use crate::record::extras::{ExtrasReading, RowExtras};
 use crate::record::fault::RowFault;
 use crate::record::id_scope::IdScope;
@@ -16,12 +16,14 @@ use crate::record::json::{Fields, Object, ParseTrouble, TOKEN_FIELDS, read_line,
 use crate::record::numbers::{TokenId, WholeNumber};
 use crate::record::observed::ObservedRequest;
 use crate::record::row::{DeclaredScope, RowBatch};
+use crate::record::unshown::UnshownFields;
 use crate::stated::PromptForm;
 use crate::time::{NumberUnit, Numbers};
 use crate::trace::options::ReadOptions;
 use crate::trace::paging::Paging;
 use crate::trace::records::{Carried, Decode, RecordSink};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 /// Decodes prompts of token ids.
 pub(super) struct TokenIds {
@@ -139,10 +141,24 @@ impl<'de> TakeValue<'de> for TokenField<'_, '_> {
     fn scalar<E: Error>(self, scalar: Scalar<'_>) -> Result<bool, E> {
         match scalar {
             // A field's list, of which a database has made a text; any other text is a token in quotes.
+            // NumPy's way to print a list has no commas.
+            Scalar::Text(text)
+                if self.depth == 0 && text.trim_start().starts_with('[') && !text.contains(',') =>
+            {
+                if text.contains("...") {
+                    let detail = "token ids have `...` among them, as NumPy prints a long list: write it with tolist()";
+                    let refusal = DecodeError::new(ErrorCode::InvalidField, detail);
+                    return Err(self.prompts.trouble.stop(refusal.into()));
+                }
+                let list = text.split_whitespace().collect::<Vec<_>>().join(",");
+                let list = list.replace("[,", "[").replace(",]", "]");
+                read_line(list.as_bytes(), Any(self)).map_err(E::custom)
+            }
             Scalar::Text(text) if self.depth == 0 && text.trim_start().starts_with('[') => {
                 read_line(text.as_bytes(), Any(self)).map_err(E::custom)
             }
             Scalar::Null | Scalar::Flag(_) => Err(wrong_kind()),
+            Scalar::Unsigned(_) if self.depth == 0 && self.in_object => Ok(false),
             number => self.token(WholeNumber::of_scalar(&number)),
         }
     }
@@ -174,7 +190,8 @@ impl<'de> TakeValue<'de> for TokenField<'_, '_> {
             return Err(A::Error::custom("a prompt object within another"));
         }
         let first = self.prompts.batch.drafts.len();
-        let mut object = PromptObject { prompts: self.prompts, found: false, extras: RowExtras::default() };
+        let (extras, unshown) = (RowExtras::default(), UnshownFields::default());
+        let mut object = PromptObject { prompts: self.prompts, found: false, extras, unshown };
         Object(&mut object).visit_map(map)?;
         object.finish(first).map_err(|fault| self.prompts.trouble.stop(fault))?;
         Ok(true)
@@ -186,6 +203,7 @@ struct PromptObject<'a, 's> {
     prompts: &'a mut LinePrompts<'s>,
     found: bool,
     extras: RowExtras,
+    unshown: UnshownFields,
 }
 
 impl PromptObject<'_, '_> {
@@ -199,14 +217,15 @@ impl PromptObject<'_, '_> {
             self.prompts.batch.passed_over.push(why);
             return Ok(());
         }
+        let lengths = self.prompts.batch.drafts[first..].iter().filter_map(|draft| draft.input_tokens);
+        self.unshown.check(lengths.max().unwrap_or(0))?;
         let kept = self.prompts.batch.kept_apart(&self.extras.parts);
         let drafts = &mut self.prompts.batch.drafts[first..];
         let found = drafts.iter().filter_map(|draft| draft.input_tokens).sum();
         // What is written to a provider's cache is counted of requests whose prompts it was given as text.
-        let observed =
-            ObservedRequest { cache_writes: None, ..self.extras.observed().of_prompts(drafts.len()) };
-        let (stated, form) = (observed.stated(PromptForm::TokenIds), PromptForm::TokenIds);
-        self.prompts.carried.stated.compare(stated, found, form, &observed.unread)?;
+        let (observed, form) = (self.extras.observed().of_prompts(drafts.len()), PromptForm::TokenIds);
+        self.prompts.carried.stated.compare(observed.stated(form), found, form, &observed.unread)?;
+        let observed = ObservedRequest { cache_writes: None, ..observed };
         drafts.iter_mut().for_each(|draft| self.extras.complete(draft, &observed, &kept));
         let LinePrompts { batch, paging, last, .. } = self.prompts;
         batch.file_answer(paging, last, observed.answer.ids());
@@ -218,11 +237,15 @@ impl PromptObject<'_, '_> {
         field: &'static str,
         map: &mut A,
     ) -> Result<(), A::Error> {
-        if self.found {
-            return Err(self.prompts.trouble.stop(RowFault::Repeated { field }));
+        let is_list =
+            map.next_value_seed(Any(TokenField { prompts: self.prompts, depth: 0, in_object: true }))?;
+        // Under the same names logs keep numbers of tokens.
+        if is_list {
+            self.unshown.note_list(field);
+            if std::mem::replace(&mut self.found, true) {
+                return Err(self.prompts.trouble.stop(RowFault::Repeated { field }));
+            }
         }
-        self.found = true;
-        map.next_value_seed(Any(TokenField { prompts: self.prompts, depth: 0, in_object: true }))?;
         Ok(())
     }
 }
@@ -234,6 +257,10 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
         if let Some(field) = field.filter(|_| scope_field != Some(key)) {
             self.prompts.trouble.field = field;
             return self.token_ids(field, map);
+        }
+        if UnshownFields::takes(key) && scope_field != Some(key) {
+            self.unshown.read(key, map.next_value::<&RawValue>()?.get());
+            return Ok(());
         }
         let LinePrompts { batch, trouble, .. } = &mut *self.prompts;
         self.extras.read(key, map, ExtrasReading { text: &mut batch.text, trouble, scope_field, numbers })

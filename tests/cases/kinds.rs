@@ -1,0 +1,469 @@
+//! Kinds of logs whose figures were wrong without a word, or that were warned of without a cause: some members of each,
+//! and one beside them that stays quiet.
+
+use super::members::{PROSE, chat, replay, set, tokens};
+use serde_json::{Value, json};
+
+/// What is said of so many rows of a kind, each with what `change` makes of it.
+fn said_of(rows: usize, base: &dyn Fn(usize) -> Value, change: &dyn Fn(usize, &mut Value)) -> String {
+    let row = |number| {
+        let mut row = base(number);
+        change(number, &mut row);
+        row
+    };
+    replay(&(0..rows).map(row).collect::<Vec<_>>(), &[]).0
+}
+
+fn ids(number: usize) -> Value {
+    tokens(number, number % 5)
+}
+
+/// Rows of token ids had none of the refusals of chats: pictures, cuts and sessions were passed over.
+#[test]
+fn token_ids_do_not_show_what_changes_a_prompt() {
+    for (field, value) in [
+        ("multi_modal_inputs", json!({"pixel_values": "f"})),
+        ("video_data", json!(["a.mp4"])),
+        ("truncate_prompt_tokens", json!(16)),
+        ("truncate_prompt_tokens", json!(-1)),
+        ("session_params", json!({"id": "s"})),
+        ("inputs_embeds", json!("gAS")),
+    ] {
+        let said = said_of(6, &ids, &|_, row| set(row, field, value.clone()));
+        assert!(said.contains(&format!("`{field}`")) && said.contains("6 of 6"), "{field}: {said}");
+    }
+    for (field, value) in [
+        ("picture_urls", json!(["https://x/1"])),
+        ("meta.has_screenshot", json!(true)),
+        ("audio_clips", json!([{"id": 4}])),
+        ("mm_data", json!({"image": "a"})),
+        ("usage_details.image_tokens", json!(576)),
+    ] {
+        let said = said_of(12, &ids, &|_, row| set(row, field, value.clone()));
+        assert!(said.contains(field) && said.contains("pictures, sounds or files"), "{field}: {said}");
+    }
+    let quiet = said_of(12, &ids, &|_, row| {
+        for (field, value) in [
+            ("images", json!([])),
+            ("multi_modal_data", Value::Null),
+            ("truncate_prompt_tokens", json!(4096)),
+            ("container_image", json!("vllm/vllm-openai:v0.9")),
+            ("tools", json!(["a"])),
+        ] {
+            set(row, field, value);
+        }
+    });
+    assert!(!quiet.contains("pictures") && !quiet.contains("cannot be used"), "{quiet}");
+}
+
+/// What a trainer writes as `tokens` is a prompt with its answer.
+#[test]
+fn ids_of_a_prompt_and_its_answer_are_no_prompt() {
+    let said =
+        said_of(6, &|number| json!({"tokens": ids(number)["token_ids"], "response_length": 16}), &|_, _| {});
+    assert!(said.contains("of the prompt and of its answer"), "{said}");
+    for mask in ["loss_mask", "action_mask"] {
+        let said = said_of(6, &ids, &|_, row| set(row, mask, json!([vec![0; 32], vec![1; 16]].concat())));
+        assert!(said.contains(mask) && said.contains("of the prompt and of its answer"), "{mask}: {said}");
+    }
+    let said = said_of(6, &ids, &|_, row| {
+        set(row, "response_ids", json!((0..16).collect::<Vec<_>>()));
+        set(row, "response_mask", json!(vec![1; 16]));
+        set(row, "response_length", json!(16));
+    });
+    assert!(!said.contains("of its answer"), "{said}");
+}
+
+/// What a server adds to messages stands in none of them.
+#[test]
+fn what_a_server_adds_to_a_chat_is_told() {
+    for (field, value) in [
+        ("plugins", json!([{"id": "web"}])),
+        ("files", json!([{"name": "report.docx"}])),
+        ("features.web_search", json!(true)),
+        ("tool_ids", json!(["weather"])),
+    ] {
+        let said = said_of(6, &chat, &|_, row| set(row, field, value.clone()));
+        assert!(said.contains(field) && said.contains("what a server adds"), "{field}: {said}");
+    }
+    let said = said_of(6, &chat, &|_, row| {
+        set(row, "features.web_search", json!(false));
+        set(row, "files", json!([]));
+        set(row, "tool_names", json!(["run"]));
+        set(row, "tools", json!([{"type": "function", "function": {"name": "run"}}]));
+    });
+    assert!(!said.contains("what a server adds"), "{said}");
+}
+
+/// `echo` with `logprobs` scores the prompt, as `prompt_logprobs` does.
+#[test]
+fn pairs_of_parameters_that_look_nothing_up_are_told() {
+    for (base, logprobs) in
+        [(&ids as &dyn Fn(usize) -> Value, json!(1)), (&ids, json!(0)), (&chat, json!(true))]
+    {
+        let said = said_of(8, base, &|_, row| {
+            set(row, "echo", json!(true));
+            set(row, "logprobs", logprobs.clone());
+        });
+        assert!(said.contains("`echo`") && said.contains("looks nothing up"), "{logprobs}: {said}");
+    }
+    for (echo, logprobs) in
+        [(json!(true), Value::Null), (json!(false), json!(1)), (json!(true), json!(false))]
+    {
+        let said = said_of(8, &ids, &|_, row| {
+            set(row, "echo", echo.clone());
+            set(row, "logprobs", logprobs.clone());
+        });
+        assert!(!said.contains("looks nothing up"), "{echo} {logprobs}: {said}");
+    }
+}
+
+/// An endpoint counted only where the body beside it had some names.
+#[test]
+fn an_endpoint_that_generates_nothing_is_told_whatever_it_is_called() {
+    for (field, other) in [
+        ("url", "https://api.example.org/v1/messages/count_tokens"),
+        ("http.target", "/v1/chat/completions/render"),
+        ("request_line", "POST /v1/audio/speech HTTP/1.1"),
+        ("route", "/apply-template"),
+        ("req.uri", "/v1/images/generations?n=1"),
+        ("operation_path", "/v2/embed"),
+    ] {
+        for body in ["", "body", "request", "payload"] {
+            let row = |number: usize| {
+                let mut row = json!({"timestamp": chat(number)["timestamp"]});
+                let own = chat(number);
+                match body {
+                    "" => row = own,
+                    _ => set(&mut row, body, own),
+                }
+                let path = if number.is_multiple_of(2) { "/v1/chat/completions" } else { other };
+                set(&mut row, field, json!(path));
+                row
+            };
+            let (said, result) = replay(&(0..12).map(row).collect::<Vec<_>>(), &[]);
+            assert_eq!(result["trace"]["requests"], json!(6), "{field} with {body}: {said}");
+        }
+    }
+    let row = |number: usize| {
+        let mut row = chat(number);
+        set(&mut row, "referer", json!("https://app.example.org/v1/files"));
+        set(&mut row, "path", json!("/v1/chat/completions"));
+        row["messages"][0]["content"] = json!(format!("\"/v1/embeddings\" {PROSE} {number}"));
+        row
+    };
+    let (said, result) = replay(&(0..12).map(row).collect::<Vec<_>>(), &[]);
+    assert_eq!(result["trace"]["requests"], json!(12), "{said}");
+}
+
+/// A text that the log cut in its middle was counted as it stood.
+#[test]
+fn cuts_in_the_middle_of_texts_are_told_and_those_of_tools_are_not() {
+    for note in [
+        "... (litellm_truncated skipped 6069 chars) ...",
+        " [... 412 lines elided ...] ",
+        " <2048 bytes trimmed> ",
+        "…96 tokens truncated…",
+    ] {
+        let said = said_of(12, &chat, &|number, row| {
+            row["messages"][0]["content"] = json!(format!("{PROSE}{note}{PROSE}{number}"));
+        });
+        assert!(said.contains("cut off") || said.contains("not whole"), "{note}: {said}");
+    }
+    let said = said_of(12, &chat, &|number, row| {
+        let text = format!("{PROSE}\n... [132 lines truncated] ...\n{PROSE}{number}\n... [output truncated]");
+        let tool = json!({"role": "tool", "tool_call_id": "c", "content": text});
+        row["messages"].as_array_mut().expect("messages").push(tool);
+    });
+    assert!(!said.contains("cut off") && !said.contains("not whole"), "{said}");
+}
+
+/// Three dots of a user were told as a log that cuts, even where the usage counted the very text.
+#[test]
+fn ends_in_dots_are_no_cuts_by_themselves_and_counts_that_agree_clear_them() {
+    let dots = |number: usize, row: &mut Value| {
+        let end = if number < 4 { "..." } else { "." };
+        let text = format!("{} and so on {number}{end}", PROSE.repeat(3 + number));
+        row["messages"][0]["content"] = json!(text);
+    };
+    let said = said_of(24, &chat, &dots);
+    assert!(!said.contains("cut off"), "{said}");
+    let cut = |number: usize, row: &mut Value| {
+        row["messages"][0]["content"] = json!(format!("{number:03}{}...", &PROSE.repeat(9)[..400]));
+    };
+    assert!(said_of(24, &chat, &cut).contains("cut off"));
+    let counted = |number: usize, row: &mut Value| {
+        cut(number, row);
+        let (_, result) = replay(std::slice::from_ref(row), &[]);
+        set(row, "usage", json!({"prompt_tokens": result["trace"]["prompt_tokens"], "completion_tokens": 9}));
+    };
+    let said = said_of(6, &chat, &counted);
+    assert!(!said.contains("cut off") && !said.contains("cannot be used"), "{said}");
+}
+
+/// The hit rate followed the length at which the log cuts, without a word.
+#[test]
+fn lists_of_ids_that_end_at_one_length_are_told() {
+    let row = |number: usize, ids: usize| {
+        let ids: Vec<_> = (0..ids).map(|at| if at < 40 { at } else { 1000 * number + at }).collect();
+        json!({"timestamp": 1_763_640_000_000u64 + 1000 * number as u64, "prompt_token_ids": ids})
+    };
+    for most in [128, 200, 333] {
+        let rows: Vec<_> =
+            (0..40).map(|number| row(number, if number % 4 == 0 { 90 } else { most })).collect();
+        let (said, _) = replay(&rows, &[]);
+        assert!(said.contains(&format!("30 of 40 lists of token ids have {most} ids")), "{most}: {said}");
+    }
+    let rows: Vec<_> = (0..40).map(|number| row(number, 100 + number * 7 % 60)).collect();
+    assert!(!replay(&rows, &[]).0.contains("lists of token ids have"));
+    let counted = |number: usize| {
+        let mut row = row(number, 128);
+        set(&mut row, "prompt_tokens", json!(128));
+        row
+    };
+    assert!(!replay(&(0..40).map(counted).collect::<Vec<_>>(), &[]).0.contains("lists of token ids have"));
+}
+
+/// Masks made the prompts of different users one, and the only note named another cause.
+#[test]
+fn masks_within_what_users_say_are_told() {
+    for mask in
+        ["<PERSON>", "[EMAIL_ADDRESS_2]", "[Image omitted]", "data:image/png;base64,<omitted>", "{{PHONE}}"]
+    {
+        let said = said_of(12, &chat, &|_, row| {
+            row["messages"][0]["content"] = json!(format!("I am {mask}. {PROSE}"));
+        });
+        assert!(said.contains("masks in place of names or pictures"), "{mask}: {said}");
+    }
+    let said = said_of(12, &chat, &|number, row| {
+        let text = format!("<CONTEXT>{PROSE}</CONTEXT> [INFO] <div>[0] {{x}}</div> {number}");
+        row["messages"][0]["content"] = json!(text);
+    });
+    assert!(!said.contains("masks in place"), "{said}");
+}
+
+/// A partition of Kafka's, a gateway's host and a gauge of the whole engine were told as caches and as hits.
+#[test]
+fn what_is_of_a_broker_a_gateway_or_a_whole_engine_is_no_cache() {
+    let said = said_of(12, &ids, &|number, row| {
+        for (field, value) in [
+            ("partition", json!(number % 2)),
+            ("offset", json!(number)),
+            ("hostname", json!(format!("gateway-{}", number % 2))),
+            ("gpu_prefix_cache_hit_rate", json!(62.2)),
+        ] {
+            set(row, field, value);
+        }
+    });
+    assert!(!said.contains("looked at"), "{said}");
+    let said = said_of(12, &ids, &|number, row| set(row, "partition", json!(number % 2)));
+    assert!(said.contains("`partition`"), "{said}");
+}
+
+/// Input tokens that leave the cached ones out, or hold them, were told as another tokenizer's, or refused.
+#[test]
+fn cached_tokens_may_be_among_the_input_tokens_or_beside_them() {
+    let usage =
+        |input: u64| json!({"input_tokens": input, "output_tokens": 9, "cache_read_input_tokens": 16});
+    for input in [48, 32] {
+        let said = said_of(6, &ids, &|_, row| set(row, "usage", usage(input)));
+        assert!(!said.contains("cannot be used") && !said.contains("tokenizer"), "{input}: {said}");
+    }
+    let said = said_of(6, &ids, &|_, row| set(row, "usage", usage(40)));
+    assert!(said.contains("cannot be used"), "{said}");
+}
+
+/// Two models that answered one name shared a cache.
+#[test]
+fn a_model_that_answered_for_another_is_told() {
+    for field in ["response.model", "usedModel", "resolved_model", "served_entity_name", "model_version"] {
+        let said = said_of(12, &chat, &|number, row| {
+            set(row, field, json!(if number % 2 == 0 { "llama-70b" } else { "qwen3" }));
+        });
+        assert!(said.contains("the model that answered"), "{field}: {said}");
+    }
+    let said = said_of(12, &chat, &|number, row| {
+        let model = if number % 2 == 0 { "llama-70b" } else { "qwen3" };
+        set(row, "model", json!(model));
+        set(row, "response.model", json!(format!("{model}-0324")));
+    });
+    assert!(!said.contains("the model that answered"), "{said}");
+    for (field, values) in [
+        ("policy_version", ["3", "4"]),
+        ("weights_step", ["100", "200"]),
+        ("pool", ["interactive", "batch"]),
+        ("gpu_type", ["h100", "a100"]),
+        ("fleet", ["a", "b"]),
+    ] {
+        let said = said_of(12, &ids, &|number, row| set(row, field, json!(values[number % 2])));
+        assert!(said.contains(&format!("`{field}`")), "{field}: {said}");
+    }
+}
+
+/// The first page of many was answered as if it were all.
+#[test]
+fn a_page_of_more_is_told() {
+    for around in [
+        json!({"has_more": true}),
+        json!({"meta": {"totalItems": 48211, "page": 1}}),
+        json!({"pageInfo": {"hasNextPage": true, "endCursor": "x"}}),
+        json!({"rows_before_limit_at_least": 90}),
+        json!({"links": {"next": "https://x/?page=2"}}),
+        json!({"next_page_token": "abc"}),
+    ] {
+        let mut page = around.clone();
+        page["data"] = (0..12).map(ids).collect();
+        let (said, _) = replay(&[page], &[]);
+        assert!(said.contains("one page of more"), "{around}: {said}");
+    }
+    for around in [json!({"has_more": false, "total": 12}), json!({"took": 90, "next": null, "limit": 12})] {
+        let mut page = around.clone();
+        page["data"] = (0..12).map(ids).collect();
+        let (said, _) = replay(&[page], &[]);
+        assert!(!said.contains("one page of more"), "{around}: {said}");
+    }
+}
+
+/// Requests that nobody computed, by a yes or a no, or by a usage that is empty.
+#[test]
+fn flags_and_empty_usages_of_requests_that_nobody_computed_are_told() {
+    for (field, one, other) in [
+        ("rate_limited", json!(true), json!(false)),
+        ("timed_out", json!("yes"), json!("no")),
+        ("llm_called", json!(false), json!(true)),
+        ("is_warmup", json!(true), json!(false)),
+        ("health_check", json!(true), json!(false)),
+        ("answered_by", json!("human"), json!("model")),
+        ("usage", json!({}), json!({"completion_tokens": 9})),
+    ] {
+        let said = said_of(24, &ids, &|number, row| {
+            set(row, field, if number % 3 == 0 { one.clone() } else { other.clone() });
+        });
+        assert!(said.contains(&format!("`{field}`")) || said.contains("have no answer"), "{field}: {said}");
+    }
+    let said = said_of(24, &ids, &|number, row| {
+        set(row, "stream", json!(number % 3 == 0));
+        set(row, "usage", if number % 3 == 0 { Value::Null } else { json!({"completion_tokens": 9}) });
+    });
+    assert!(!said.contains("looked at"), "{said}");
+}
+
+/// A file that falls from end to end was turned round, and its ties were not.
+#[test]
+fn a_file_that_is_newest_first_is_turned_round_with_its_ties() {
+    let row = |number: usize, per_moment: usize| {
+        let prompt: Vec<_> = (0..32 * (number % 3 + 1)).map(|at| 10_000 * (number / 3) + at).collect();
+        json!({"timestamp": 1_763_640_000_000u64 + 60_000 * (number / per_moment) as u64, "token_ids": prompt})
+    };
+    let (_, oldest) = replay(&(0..24).map(|number| row(number, 1)).collect::<Vec<_>>(), &[]);
+    for per_moment in [2, 3, 6] {
+        let (said, newest) =
+            replay(&(0..24).rev().map(|number| row(number, per_moment)).collect::<Vec<_>>(), &[]);
+        assert_eq!(newest["theoretical"]["prefix_hits"], oldest["theoretical"]["prefix_hits"], "{said}");
+        assert!(said.contains("newest first from end to end"), "{said}");
+    }
+    let (said, _) = replay(&(0..24).map(|number| row(number, 3)).collect::<Vec<_>>(), &[]);
+    assert!(!said.contains("newest first"), "{said}");
+    // Without times it cannot be turned round.
+    let untimed = |number: usize, by: Option<&str>| {
+        let mut row = row(number, 1);
+        row.as_object_mut().expect("a row").remove("timestamp");
+        by.into_iter().for_each(|name| set(&mut row, name, json!(format!("s{}", number / 3))));
+        row
+    };
+    let rows: Vec<_> = (0..24).rev().map(|number| untimed(number, Some("session_id"))).collect();
+    assert!(replay(&rows, &[]).0.contains("are shorter than the one before"));
+    let rows: Vec<_> = (0..24).map(|number| untimed(number, Some("session_id"))).collect();
+    assert!(!replay(&rows, &[]).0.contains("are shorter than the one before"));
+}
+
+/// `doctor` counted copies that a replay did not speak of.
+#[test]
+fn a_few_copies_without_a_name_are_told() {
+    let mut rows: Vec<_> = (0..40).map(|number| tokens(number, number)).collect();
+    let (said, _) = replay(&rows, &[]);
+    assert!(!said.contains("equal to an earlier one"), "{said}");
+    for number in [7, 19] {
+        rows.push(tokens(number, number));
+    }
+    let (said, _) = replay(&rows, &[]);
+    assert!(said.contains("2 of 42 requests are equal to an earlier one"), "{said}");
+}
+
+/// Shapes of logs that were refused, and whose advice led nowhere, are read or named.
+#[test]
+fn common_shapes_are_read_or_named() {
+    let plain = replay(&(0..6).map(chat).collect::<Vec<_>>(), &[]).1;
+    let read = |change: &dyn Fn(&Value) -> Value| {
+        let row = |number: usize| {
+            let chat = chat(number);
+            let mut row = change(&chat["messages"][0]["content"]);
+            row["timestamp"] = chat["timestamp"].clone();
+            row["model"] = json!("m");
+            row
+        };
+        replay(&(0..6).map(row).collect::<Vec<_>>(), &[])
+    };
+    let lc =
+        |text: &Value| json!({"lc": 1, "id": ["langchain", "HumanMessage"], "kwargs": {"content": text}});
+    for (name, change) in [
+        ("two texts", &(|text: &Value| json!({"user_prompt": text})) as &dyn Fn(&Value) -> Value),
+        ("a list of lists", &|text| json!({"messages": [[lc(text)]]})),
+        ("types", &|text| json!({"messages": [{"type": "human", "content": text}]})),
+        ("parts", &|text| json!({"messages": [{"role": "user", "content": [{"text": text}]}]})),
+    ] {
+        let (said, result) = read(change);
+        assert_eq!(result["theoretical"], plain["theoretical"], "{name}: {said}");
+    }
+    for (named, change) in [
+        (
+            "Dify",
+            &(|text: &Value| json!({"message": [{"role": "user", "text": text}]}))
+                as &dyn Fn(&Value) -> Value,
+        ),
+        ("DynamoDB", &|text| json!({"Item": {"prompt": {"S": text}}})),
+        ("a message or a turn", &|text| json!({"role": "user", "content": text, "chat_id": "c"})),
+        ("Triton", &|text| json!({"inputs": [{"name": "text_input", "datatype": "BYTES", "data": [text]}]})),
+    ] {
+        let (said, _) = read(change);
+        assert!(said.contains(named), "{named}: {said}");
+    }
+}
+
+/// Times of ends were read as those of begins, though sessions would have asked before they were answered.
+#[test]
+fn sessions_that_ask_before_they_are_answered_are_told() {
+    let begins = |number: usize| {
+        let mut row = tokens(10 * number, number % 4);
+        set(&mut row, "duration_ms", json!(if number.is_multiple_of(2) { 9000 } else { 1000 }));
+        set(&mut row, "session_id", json!(format!("s{}", number / 8)));
+        row
+    };
+    let ends = |number: usize| {
+        let mut row = begins(number);
+        let ended = row["timestamp"].as_u64().unwrap_or(0) + row["duration_ms"].as_u64().unwrap_or(0);
+        set(&mut row, "timestamp", json!(ended));
+        row
+    };
+    let (said, _) = replay(&(0..24).map(ends).collect::<Vec<_>>(), &[]);
+    assert!(said.contains("came before the one before was answered"), "{said}");
+    let (said, _) = replay(&(0..24).map(begins).collect::<Vec<_>>(), &[]);
+    assert!(!said.contains("was answered"), "{said}");
+}
+
+/// The engine was blamed for prompts that OpenAI never caches.
+#[test]
+fn prompts_too_short_for_a_provider_are_told() {
+    let said = |model: &str| {
+        let row = |number: usize| {
+            let mut row = tokens(60 * number, number % 3);
+            set(&mut row, "model", json!(model));
+            set(&mut row, "cached_tokens", json!(0));
+            row
+        };
+        let options = ["--engine", "vllm", "--capacities", "1000p"];
+        replay(&(0..24).map(row).collect::<Vec<_>>(), &options).0
+    };
+    assert!(said("gpt-4o-mini").contains("OpenAI caches no prompt of fewer than 1024 tokens"));
+    assert!(!said("llama-70b").contains("OpenAI"));
+}
