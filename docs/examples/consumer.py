@@ -9,6 +9,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
@@ -44,14 +45,15 @@ class Pool:
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    stopped = threading.Event()  # Looked at between records: what runs meanwhile is not broken off.
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     brokers, topic, *command = sys.argv[1:]
     consumer = Consumer({"bootstrap.servers": brokers, "group.id": "kvset-resize",
                          "isolation.level": "read_committed", "enable.partition.eof": True})
     partitions = consumer.list_topics(topic, 30).topics[topic].partitions or sys.exit(f"no topic {topic}")
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
     pools, told = {}, {}
-    while True:
+    while not stopped.is_set():
         message = consumer.poll(1)
         if message is None:
             continue
