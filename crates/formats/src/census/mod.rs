@@ -541,7 +541,7 @@ impl Rows<'_, '_> {
             said.retain(|path, _| other.contains_key(path));
         });
         let told = said.into_iter().map(|(path, what)| UnreadField {
-            said: format!("{what}, of which it holds {requests}"),
+            said: format!("{what}, and it holds {requests}"),
             ..UnreadField::counted(path, UnreadKind::Rest, (pages, pages))
         });
         told.collect()
