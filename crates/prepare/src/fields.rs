@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(held(r#"{"messages": []}"#), PromptForms { body: true, ..none });
         assert_eq!(held(r#"{"prompt": "x"}"#), PromptForms { body: true, ..none });
         assert_eq!(held(r#"{"page_ids": [1]}"#), PromptForms { page_ids: true, ..none });
-        assert_eq!(held(r#"{"tokens": [1]}"#), PromptForms { tokens: true, ..none });
+        assert_eq!(held(r#"{"token_ids": [1]}"#), PromptForms { tokens: true, ..none });
         assert_eq!(
             held(r#"{"tokens": 5, "messages": []}"#),
             PromptForms { body: true, ..none },
