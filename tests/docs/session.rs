@@ -1,6 +1,7 @@
 //! A reader's terminal: one directory, one broker, the commands of the pages one after another.
 
 use super::blocks::{Block, Manner, Needs};
+use super::kafka_support::wait_for;
 use std::fs::File;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
@@ -109,9 +110,11 @@ impl Session {
         }
     }
 
-    /// Stops what was left running, which must end in order.
+    /// Stops what was left running, which must end in order. One that has only just begun is given the time to listen.
     pub fn end_page(&mut self) {
         for mut running in self.background.drain(..) {
+            let child = &mut running.child;
+            wait_for(|| listens_for_term(child) || child.try_wait().expect("our child").is_some());
             signal(&running.child, "TERM", false);
             let status = wait(&mut running.child, STOP_LIMIT);
             let said = Said::text(&running.said.err);
@@ -177,6 +180,15 @@ impl Session {
             .process_group(0);
         (bash.spawn().expect("bash starts"), said)
     }
+}
+
+/// Whether SIGTERM is taken by the child and does not just end it; where the system does not tell, it is believed.
+fn listens_for_term(child: &Child) -> bool {
+    const SIGTERM: u32 = 15;
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", child.id())) else { return true };
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("its signals");
+    let caught = u64::from_str_radix(caught.trim(), 16).expect("a mask of signals");
+    caught >> (SIGTERM - 1) & 1 == 1
 }
 
 /// How it ended; `None` where it did not within the limit.
