@@ -1,9 +1,10 @@
 //! Avro object container files of request events: a recorded topic as a trace.
 
+use super::carried::Carried;
 use super::error::{RowError, TraceError};
 use super::events::{EventFiler, UNNAMED_POOL};
 use super::options::ReadOptions;
-use super::records::{Carried, Filled, TraceSource};
+use super::records::{Filled, TraceSource};
 use crate::codec::{ContainerReader, DecodeLimits};
 use crate::record::fault::RowFault;
 use crate::record::row::RowBatch;

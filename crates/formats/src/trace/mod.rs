@@ -32,6 +32,7 @@ mod ahead;
 mod arrival;
 mod avro;
 mod background;
+mod carried;
 mod detect;
 mod entry;
 mod error;

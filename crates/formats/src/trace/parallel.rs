@@ -7,9 +7,10 @@
 //! Where pools are named that the requests go to, the thread that has parsed a piece takes them as a range of each of
 //! these too, while their ids are in its processor's caches.
 
+use super::carried::Carried;
 use super::error::TraceError;
 use super::lines::{LineReader, RowReader as _};
-use super::records::{Carried, Filled, Records, TraceSource};
+use super::records::{Filled, Records, TraceSource};
 use super::text::{LineWalk, Text, TextLine, Texts};
 use super::unpack::has_cores;
 use crate::almost_json;

@@ -2,6 +2,7 @@
 
 use super::arrival::HoldBack;
 use super::avro::Events;
+use super::carried::{Carried, turns_sentence};
 use super::detect::{Detected, detect_row, format_of};
 use super::error::{RowError, TraceError};
 use super::fields::FieldWatch;
@@ -13,7 +14,7 @@ use super::lines::{LineReader, LineStep, RowReader};
 use super::logged::LogDecoder;
 use super::options::{Format, ReadOptions, RowOrder};
 use super::parallel::{Parallel, ParallelLines};
-use super::records::{Carried, Filled, LineSource, Records, TraceSource, turns_sentence};
+use super::records::{Filled, LineSource, Records, TraceSource};
 use super::rows::{self, Opener, RowRecords};
 use super::served::Served;
 use super::text::utf16;

@@ -101,7 +101,7 @@ impl Decode for Delta {
 mod tests {
     use super::*;
     use crate::time::NumberUnit;
-    use crate::trace::records::Carried;
+    use crate::trace::carried::Carried;
     use proptest::prelude::*;
 
     const FORM: RowForm =

@@ -19,9 +19,10 @@ use crate::record::row::{DeclaredScope, RowBatch};
 use crate::record::unshown::UnshownFields;
 use crate::stated::PromptForm;
 use crate::time::{NumberUnit, Numbers};
+use crate::trace::carried::Carried;
 use crate::trace::options::ReadOptions;
 use crate::trace::paging::Paging;
-use crate::trace::records::{Carried, Decode, RecordSink};
+use crate::trace::records::{Decode, RecordSink};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
