@@ -1,13 +1,18 @@
 //! What the object around the rows of a page says of the rest: that there is more, where the next page is, how many rows
 //! there are in all.
 
+use super::UnreadField;
+use super::rules::UnreadKind;
 use super::scopes::is_within;
+use super::trial::Rows;
 use super::words::{any, is_set, words};
+use crate::row_values::walk;
 use kvset_core::units::names::listed;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Why a field says that there are more rows than so many; nothing where it does not.
-pub(super) fn says_more(path: &str, value: &Value, rows: u64) -> Option<String> {
+fn says_more(path: &str, value: &Value, rows: u64) -> Option<String> {
     const WHERE: [&str; 11] = listed("page token cursor link links url offset key marker position results");
     const ROWS: [&str; 13] =
         listed("items rows hits results records pages entries elements count total matches found limit");
@@ -35,6 +40,38 @@ pub(super) fn says_more(path: &str, value: &Value, rows: u64) -> Option<String> 
         _ if is_more && is_set(value) => Some("that there are more".to_owned()),
         _ if is_next && is_place => Some("where the next are".to_owned()),
         _ => None,
+    }
+}
+
+impl Rows<'_, '_> {
+    /// What the objects around several requests say of those that are not there: where every one of them does.
+    pub fn rest_of_pages(&mut self) -> Vec<UnreadField> {
+        let more = |value: &Value, rows: u64| {
+            let mut said = BTreeMap::new();
+            walk(value, &mut |path, value| {
+                said.extend(says_more(path, value, rows).map(|what| (path.to_owned(), what)));
+            });
+            said
+        };
+        // Each row is read for it.
+        let may_say = (0..self.rows.len()).filter(|row| !more(&self.rows[*row].value, 1).is_empty());
+        let may_say: Vec<_> = may_say.collect();
+        let requests: u64 =
+            may_say.iter().filter_map(|row| self.reading(*row)).map(|reading| reading.requests).sum();
+        let pages = may_say.len() as u64;
+        if pages == 0 || pages < self.rows.len() as u64 || requests < 2 * pages {
+            return Vec::new();
+        }
+        let mut said = more(&self.rows[may_say[0]].value, requests);
+        may_say[1..].iter().for_each(|row| {
+            let other = more(&self.rows[*row].value, requests);
+            said.retain(|path, _| other.contains_key(path));
+        });
+        let fields = said.into_iter().map(|(path, what)| UnreadField {
+            said: format!("{what}, and it holds {requests}"),
+            ..UnreadField::counted(path, UnreadKind::Rest, (pages, pages))
+        });
+        fields.collect()
     }
 }
 

@@ -328,7 +328,7 @@ mod tests {
 
     /// DSPy clears the usage of an answer from its cache.
     #[test]
-    fn rows_with_an_empty_usage_are_told_where_others_count() {
+    fn rows_with_an_empty_usage_are_reported_where_others_count() {
         let told = |one: Value, other: Value| {
             let rows = [one, other];
             uncounted(&mut rows.iter().cycle().take(10)).first().map(|field| (field.rows, field.of))

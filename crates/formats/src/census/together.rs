@@ -75,7 +75,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn pairs_are_told_where_they_stand_beside_each_other() {
+    fn two_parameters_of_one_object_are_a_pair() {
         let told = |row: Value| look_nothing_up(&mut std::iter::once(&row)).pop().map(|field| field.path);
         assert_eq!(told(json!({"echo": true, "logprobs": 0})).as_deref(), Some("echo"));
         assert_eq!(told(json!({"body": {"echo": true, "logprobs": 1}})).as_deref(), Some("body.echo"));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_of_lists_that_hold_both_are_told() {
+    fn a_mask_marks_answer_tokens_within_a_list_of_prompt_and_answer() {
         let told = |row: Value| !answers_within(&mut std::iter::once(&row)).is_empty();
         assert!(told(json!({"token_ids": [1, 2, 3, 4], "loss_mask": [0, 0, 1, 1]})));
         assert!(told(json!({"tokens": [1, 2, 3, 4], "action_mask": [1, 1]})));

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn media_are_told_by_name_and_value() {
+    fn media_are_recognised_by_name_and_value() {
         for (path, value) in [
             ("image_urls", json!(["https://x/0"])),
             ("mm_data", json!({"image": "a"})),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_are_told_and_what_is_off_is_not() {
+    fn additions_that_are_switched_on_are_recognised() {
         for (path, value) in [
             ("plugins", json!([{"id": "web"}])),
             ("files", json!([{"id": "f"}])),
