@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn models_of_openai_are_told_by_their_names() {
+    fn models_of_openai_are_recognised_by_their_names() {
         for model in ["gpt-4o", "openai/gpt-4.1-mini", "o3-mini", "o1", "chatgpt-4o-latest"] {
             assert!(is_of_openai(model), "{model}");
         }

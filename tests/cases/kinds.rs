@@ -76,7 +76,7 @@ fn ids_of_a_prompt_and_its_answer_are_no_prompt() {
 
 /// What a server adds to messages stands in none of them.
 #[test]
-fn what_a_server_adds_to_a_chat_is_told() {
+fn what_a_server_adds_to_a_chat_is_reported() {
     for (field, value) in [
         ("plugins", json!([{"id": "web"}])),
         ("files", json!([{"name": "report.docx"}])),
@@ -97,7 +97,7 @@ fn what_a_server_adds_to_a_chat_is_told() {
 
 /// `echo` with `logprobs` scores the prompt, as `prompt_logprobs` does.
 #[test]
-fn pairs_of_parameters_that_look_nothing_up_are_told() {
+fn pairs_of_parameters_that_look_nothing_up_are_reported() {
     for (base, logprobs) in
         [(&ids as &dyn Fn(usize) -> Value, json!(1)), (&ids, json!(0)), (&chat, json!(true))]
     {
@@ -120,7 +120,7 @@ fn pairs_of_parameters_that_look_nothing_up_are_told() {
 
 /// An endpoint counted only where the body beside it had some names.
 #[test]
-fn an_endpoint_that_generates_nothing_is_told_whatever_it_is_called() {
+fn an_endpoint_that_generates_nothing_is_reported_whatever_it_is_called() {
     for (field, other) in [
         ("url", "https://api.example.org/v1/messages/count_tokens"),
         ("http.target", "/v1/chat/completions/render"),
@@ -158,7 +158,7 @@ fn an_endpoint_that_generates_nothing_is_told_whatever_it_is_called() {
 
 /// A text that the log cut in its middle was counted as it stood.
 #[test]
-fn cuts_in_the_middle_of_texts_are_told_and_those_of_tools_are_not() {
+fn cuts_in_the_middle_of_texts_are_reported_and_those_of_tools_are_not() {
     for note in [
         "... (litellm_truncated skipped 6069 chars) ...",
         " [... 412 lines elided ...] ",
@@ -203,7 +203,7 @@ fn ends_in_dots_are_no_cuts_by_themselves_and_counts_that_agree_clear_them() {
 
 /// The hit rate followed the length at which the log cuts, without a word.
 #[test]
-fn lists_of_ids_that_end_at_one_length_are_told() {
+fn lists_of_ids_that_end_at_one_length_are_reported() {
     let row = |number: usize, ids: usize| {
         let ids: Vec<_> = (0..ids).map(|at| if at < 40 { at } else { 1000 * number + at }).collect();
         json!({"timestamp": 1_763_640_000_000u64 + 1000 * number as u64, "prompt_token_ids": ids})
@@ -226,7 +226,7 @@ fn lists_of_ids_that_end_at_one_length_are_told() {
 
 /// Masks made the prompts of different users one, and the only note named another cause.
 #[test]
-fn masks_within_what_users_say_are_told() {
+fn masks_within_what_users_say_are_reported() {
     for mask in
         ["<PERSON>", "[EMAIL_ADDRESS_2]", "[Image omitted]", "data:image/png;base64,<omitted>", "{{PHONE}}"]
     {
@@ -275,7 +275,7 @@ fn cached_tokens_may_be_among_the_input_tokens_or_beside_them() {
 
 /// Two models that answered one name shared a cache.
 #[test]
-fn a_model_that_answered_for_another_is_told() {
+fn a_model_that_answered_for_another_is_reported() {
     for field in ["response.model", "usedModel", "resolved_model", "served_entity_name", "model_version"] {
         let said = said_of(12, &chat, &|number, row| {
             set(row, field, json!(if number % 2 == 0 { "llama-70b" } else { "qwen3" }));
@@ -302,7 +302,7 @@ fn a_model_that_answered_for_another_is_told() {
 
 /// The first page of many was answered as if it were all.
 #[test]
-fn a_page_of_more_is_told() {
+fn a_page_of_more_is_reported() {
     for around in [
         json!({"has_more": true}),
         json!({"meta": {"totalItems": 48211, "page": 1}}),
@@ -326,7 +326,7 @@ fn a_page_of_more_is_told() {
 
 /// Requests that nobody computed, by a yes or a no, or by a usage that is empty.
 #[test]
-fn flags_and_empty_usages_of_requests_that_nobody_computed_are_told() {
+fn flags_and_empty_usages_of_requests_that_nobody_computed_are_reported() {
     for (field, one, other) in [
         ("rate_limited", json!(true), json!(false)),
         ("timed_out", json!("yes"), json!("no")),
@@ -379,7 +379,7 @@ fn a_file_that_is_newest_first_is_turned_round_with_its_ties() {
 
 /// `doctor` counted copies that a replay did not speak of.
 #[test]
-fn a_few_copies_without_a_name_are_told() {
+fn a_few_copies_without_a_name_are_reported() {
     let mut rows: Vec<_> = (0..40).map(|number| tokens(number, number)).collect();
     let (said, _) = replay(&rows, &[]);
     assert!(!said.contains("equal to an earlier one"), "{said}");
@@ -432,7 +432,7 @@ fn common_shapes_are_read_or_named() {
 
 /// Times of ends were read as those of begins, though sessions would have asked before they were answered.
 #[test]
-fn sessions_that_ask_before_they_are_answered_are_told() {
+fn sessions_that_ask_before_they_are_answered_are_reported() {
     let begins = |number: usize| {
         let mut row = tokens(10 * number, number % 4);
         set(&mut row, "duration_ms", json!(if number.is_multiple_of(2) { 9000 } else { 1000 }));
@@ -453,7 +453,7 @@ fn sessions_that_ask_before_they_are_answered_are_told() {
 
 /// The engine was blamed for prompts that OpenAI never caches.
 #[test]
-fn prompts_too_short_for_a_provider_are_told() {
+fn prompts_too_short_for_a_provider_are_reported() {
     let said = |model: &str| {
         let row = |number: usize| {
             let mut row = tokens(60 * number, number % 3);

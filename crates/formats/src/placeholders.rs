@@ -138,7 +138,7 @@ mod tests {
 
     /// Hit rates were those of the length at which the log cuts, without a word.
     #[test]
-    fn lists_that_end_at_one_length_are_told() {
+    fn token_lists_cut_at_one_length_are_reported() {
         let told = |lengths: &[usize]| {
             let mut found = Placeholders::default();
             for (number, length) in lengths.iter().enumerate() {

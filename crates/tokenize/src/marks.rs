@@ -391,7 +391,7 @@ mod tests {
 
     /// LiteLLM keeps the head and the tail of long texts by default: hit rates were of the two, without a word.
     #[test]
-    fn notes_in_the_middle_of_texts_are_told() {
+    fn a_note_of_a_cut_inside_a_text_is_recognised() {
         for (text, cut) in [
             ("It begins <529 characters omitted> and ends.", Cut::Noted),
             ("It begins ... (litellm_truncated skipped 40 chars. A safeguard.) ... and ends.", Cut::Logged),
@@ -410,7 +410,7 @@ mod tests {
 
     /// Masks made the prompts of different users one.
     #[test]
-    fn stand_ins_of_names_and_pictures_are_told() {
+    fn stand_ins_of_names_and_pictures_are_recognised() {
         for text in [
             "I am <PERSON> and live here.",
             "Mail [EMAIL_1], please.",

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_told_unless_the_log_counts_the_tokens_of_the_texts() {
+    fn masks_are_reported_unless_the_log_counts_the_tokens_of_the_texts() {
         let remarks =
             ChatRemarks { chats: 20, texts: 40, stand_ins: 3, masked_texts: 9, ..ChatRemarks::default() };
         assert!(remarks.doubt().is_some() && remarks.of_whole_texts().doubt().is_none());

@@ -1,6 +1,6 @@
 //! What routers would give.
 
-use super::sizes::told;
+use super::sizes::listed_points;
 use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words::{BY_TOKENS, hours, money, share as share_of};
 use kvset_core::estimate::Estimate;
@@ -67,7 +67,7 @@ fn curve(
 ) -> Table {
     let caption = format!("Router {}, {} replicas, by capacity", routed.router, routed.replicas);
     let hits = |point: &RoutedCapacity| point.page_hits.unwrap_or(0) as f64;
-    let shown = told(&routed.capacities, estimate.names_capacities(), hits);
+    let shown = listed_points(&routed.capacities, estimate.names_capacities(), hits);
     let costs = |point: &RoutedCapacity| cost(point.total_pages).unwrap_or_default();
     let columns: Columns<'_, RoutedCapacity> = &[
         ("all replicas", &|point| Cell::Pages(point.total_pages, estimate.page_bytes)),

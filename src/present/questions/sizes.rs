@@ -15,11 +15,11 @@ pub fn recommended_place(estimate: &Estimate) -> Option<usize> {
 
 /// The capacities of a table: all that somebody named, else some where the curve climbs.
 pub(crate) fn telling(estimate: &Estimate) -> Vec<&CapacityPoint> {
-    told(&estimate.capacities, estimate.names_capacities(), prefix_hits)
+    listed_points(&estimate.capacities, estimate.names_capacities(), prefix_hits)
 }
 
 /// The points of a curve that a table lists: all where they were `named`, else some where it climbs.
-pub(super) fn told<T>(points: &[T], named: bool, gain: impl Fn(&T) -> f64) -> Vec<&T> {
+pub(super) fn listed_points<T>(points: &[T], named: bool, gain: impl Fn(&T) -> f64) -> Vec<&T> {
     if named { points.iter().collect() } else { spread(climbing(points, gain), MOST_SIZES).collect() }
 }
 

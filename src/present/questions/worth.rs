@@ -1,6 +1,6 @@
 //! What a cache is worth: the section, and what its next GiB earns against its price.
 
-use super::sizes::told;
+use super::sizes::listed_points;
 use crate::present::document::{Cell, Columns, Section, Table};
 use crate::present::words::{bytes_round, hours, integer, money};
 use kvset_core::questions::costs::{HOURS_A_DAY, Prices};
@@ -45,7 +45,7 @@ pub(super) fn section(worth: &WorthEstimate, tiers: &[TierWorth], named: bool) -
         ("p99", &|(_, at)| Cell::Figure(milliseconds(at.time_to_first_token.p99_ms))),
     ];
     let saved = |at: &WorthAt| worth.without_cache.accelerator_hours - at.accelerator_hours;
-    let shown = sizes(worth, told(&worth.capacities, named, saved));
+    let shown = sizes(worth, listed_points(&worth.capacities, named, saved));
     let table = Table::of(format!("At {} tokens per second", worth.prefill_rate), &shown, columns);
     let table = table.spare(&["accelerator-hours", "p50", "memory per day"]);
     Section::new("What the cache is worth", sentences(worth, tiers), [table])

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_that_generate_no_text_are_told_by_their_last_name() {
+    fn endpoints_that_generate_no_text_are_recognised_by_their_last_step() {
         for path in [
             "/v1/embeddings",
             "/v1/messages/count_tokens?beta=1",

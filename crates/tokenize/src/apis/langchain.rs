@@ -55,20 +55,23 @@ fn as_call(said: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn told(json: &str) -> String {
+    fn fields_of(json: &str) -> String {
         let message = as_message(serde_json::from_str(json).expect("an object"));
-        let told: Vec<_> = message.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        told.join(" ")
+        let fields: Vec<_> = message.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        fields.join(" ")
     }
 
     #[test]
     fn messages_of_langchain_are_those_of_chats() {
         let constructed = r#"{"lc": 1, "id": ["langchain", "schema", "messages", "HumanMessage"], "kwargs": {"content": "a"}}"#;
-        assert_eq!(told(constructed), "role=user content=a");
-        assert_eq!(told(r#"{"type": "ai", "content": "b"}"#), "role=assistant content=b");
-        assert_eq!(told(r#"{"role": "user", "content": "c", "type": "ai"}"#), "role=user content=c type=ai");
-        assert_eq!(told(r#"{"content": "d"}"#), "content=d");
-        let calls = told(
+        assert_eq!(fields_of(constructed), "role=user content=a");
+        assert_eq!(fields_of(r#"{"type": "ai", "content": "b"}"#), "role=assistant content=b");
+        assert_eq!(
+            fields_of(r#"{"role": "user", "content": "c", "type": "ai"}"#),
+            "role=user content=c type=ai"
+        );
+        assert_eq!(fields_of(r#"{"content": "d"}"#), "content=d");
+        let calls = fields_of(
             r#"{"type": "ai", "content": "", "tool_calls": [{"name": "f", "args": {"x": 1}, "id": "i"}]}"#,
         );
         assert!(calls.contains("'function'") && calls.contains("'name': 'f'"), "{calls}");
