@@ -56,7 +56,7 @@ impl Rows<'_, '_> {
             }
         }
         let read =
-            ReadFields { may_be_text: self.readings.values().flatten().any(|row| row.may_be_text), read };
+            CensusRead { may_be_text: self.readings.values().flatten().any(|row| row.may_be_text), read };
         unread.retain_mut(|(path, candidate)| self.could_matter(path, candidate, &read));
         // One says when requests came.
         let mut says_time = false;
@@ -67,7 +67,7 @@ impl Rows<'_, '_> {
     }
 
     /// Whether a field that nobody reads could matter beside those that are read.
-    fn could_matter(&mut self, path: &str, candidate: &mut Candidate, read: &ReadFields) -> bool {
+    fn could_matter(&mut self, path: &str, candidate: &mut Candidate, read: &CensusRead) -> bool {
         let words = words::words(path);
         match candidate.kind {
             UnreadKind::Text | UnreadKind::Functions => {
@@ -292,7 +292,7 @@ impl Rows<'_, '_> {
     }
 
     /// Whether what a field holds stands in what was read or in an answer, or around all of that.
-    fn is_said_elsewhere(&self, path: &str, candidate: &Candidate, read: &ReadFields) -> bool {
+    fn is_said_elsewhere(&self, path: &str, candidate: &Candidate, read: &CensusRead) -> bool {
         candidate.tried_in.iter().all(|row| {
             let (mut own, mut others) = (Vec::new(), Vec::new());
             walk(&self.rows[*row].value, &mut |here, value| {
@@ -322,13 +322,13 @@ fn any_field(row: &RowValue<'_>, is_so: impl Fn(&str, &Value) -> bool) -> bool {
 }
 
 /// The fields that are read, and what the log is of by them.
-struct ReadFields {
+struct CensusRead {
     read: Vec<(String, UnreadKind)>,
     /// Whether prompts of its format may be texts.
     may_be_text: bool,
 }
 
-impl ReadFields {
+impl CensusRead {
     fn has(&self, kind: UnreadKind) -> bool {
         self.read.iter().any(|(_, read)| *read == kind)
     }
