@@ -19,6 +19,8 @@ struct PresetSpec {
     /// The fields that distinguish its records from others: a record has all of one row. Records of requests that failed
     /// early, which are passed over, have them, too.
     marks: &'static [&'static [&'static str]],
+    /// Whether a record is of this shape, given which paths lead somewhere in it. The first row that says so has it.
+    shows: fn(&[u8], &mut dyn FnMut(&str) -> bool) -> bool,
 }
 
 /// What reads a record.
@@ -31,7 +33,7 @@ enum Reader {
 macro_rules! presets {
     ($(
         $(#[$about:meta])+
-        $Name:ident $name:literal $reader:expr, $([$($mark:literal),+])+, $source:literal;
+        $Name:ident $name:literal $reader:expr, $([$($mark:literal),+])+, $source:literal, if $shows:expr;
     )+) => {
         /// A shape of log.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,7 +46,7 @@ macro_rules! presets {
             pub const NAMES: [(&'static str, Self); [$($name),+].len()] = [$(($name, Self::$Name)),+];
 
             const ALL: &[PresetSpec] = &[
-                $(PresetSpec { source: $source, reader: $reader, marks: &[$(&[$($mark),+]),+] },)+
+                $(PresetSpec { source: $source, reader: $reader, marks: &[$(&[$($mark),+]),+], shows: $shows },)+
             ];
         }
     };
@@ -53,34 +55,51 @@ macro_rules! presets {
 presets! {
     /// LiteLLM's standard logging payload.
     Litellm "litellm" Reader::Layout(&layouts::LITELLM), ["call_type"] ["messages"] ["startTime", "status"],
-        "BerriAI/litellm: litellm/types/utils.py (StandardLoggingPayload)";
+        "BerriAI/litellm: litellm/types/utils.py (StandardLoggingPayload)",
+        if |_, has| has("call_type") && has("startTime");
     /// Kong's logs, as its `kafka-log` plugin and others write them.
     Kong "kong" Reader::Layout(&layouts::KONG), ["ai.proxy"] ["latencies"],
-        "Kong/kong: kong/llm/plugin/shared-filters/serialize-analytics.lua";
+        "Kong/kong: kong/llm/plugin/shared-filters/serialize-analytics.lua",
+        if |_, has| has("ai.proxy");
     /// APISIX's logs, as its `kafka-logger` plugin and others write them.
     Apisix "apisix" Reader::Layout(&layouts::APISIX), ["request.uri"] ["request.body"] ["route_id"],
-        "apache/apisix: apisix/utils/log-util.lua (get_full_log)";
+        "apache/apisix: apisix/utils/log-util.lua (get_full_log)",
+        if |_, has| has("request.uri") && (has("apisix_latency") || has("route_id"));
     /// Higress's access log.
     Higress "higress" Reader::Layout(&layouts::HIGRESS), ["ai_log"] ["response_code"],
-        "alibaba/higress: plugins/wasm-go/extensions/ai-statistics/main.go";
+        "alibaba/higress: plugins/wasm-go/extensions/ai-statistics/main.go",
+        if |_, has| has("ai_log");
     /// Envoy AI Gateway's spans.
     EnvoyAiGateway "envoy-ai-gateway" Reader::Own(otlp::read), ["resourceSpans"] ["resourceLogs"],
-        "envoyproxy/ai-gateway: internal/tracing/openinference/openai/request_attrs.go";
+        "envoyproxy/ai-gateway: internal/tracing/openinference/openai/request_attrs.go",
+        if |_, _| false;
     /// Dynamo's request traces and audit records.
     Dynamo "dynamo" Reader::Own(dynamo::read), ["schema"] ["event.schema"] ["request"],
-        "ai-dynamo/dynamo: lib/llm/src/request_trace/types.rs, lib/llm/src/audit/handle.rs";
-    /// Requests to vLLM with its answers.
-    Vllm "vllm" Reader::Layout(&layouts::VLLM), ["request"] ["response"] ["body"],
-        "vllm-project/vllm: vllm/entrypoints/openai/chat_completion/protocol.py";
+        "ai-dynamo/dynamo: lib/llm/src/request_trace/types.rs, lib/llm/src/audit/handle.rs",
+        if |record, has| {
+            (has("schema") || has("event")) && dynamo::is_trace(record)
+                || has("requested_streaming") && has("schema_version")
+        };
     /// SGLang's request log.
     Sglang "sglang" Reader::Layout(&layouts::SGLANG), ["event", "rid"] ["event", "obj"],
-        "sgl-project/sglang: python/sglang/srt/utils/request_logger.py";
+        "sgl-project/sglang: python/sglang/srt/utils/request_logger.py",
+        if |_, has| has("event") && has("rid") && has("obj");
     /// Lines of a batch's input file.
     OpenaiBatch "openai-batch" Reader::Layout(&layouts::OPENAI_BATCH), ["custom_id"] ["body"],
-        "vllm-project/vllm: vllm/entrypoints/openai/run_batch.py (BatchRequestInput, BatchRequestOutput)";
+        "vllm-project/vllm: vllm/entrypoints/openai/run_batch.py (BatchRequestInput, BatchRequestOutput)",
+        if |_, has| {
+            has("custom_id") && ["body", "response.body", "error"].into_iter().any(has)
+        };
     /// OpenTelemetry's spans and log records.
     Otlp "otlp" Reader::Own(otlp::read), ["resourceSpans"] ["resourceLogs"],
-        "open-telemetry/opentelemetry-proto: opentelemetry/proto (trace/v1, logs/v1, common/v1)";
+        "open-telemetry/opentelemetry-proto: opentelemetry/proto (trace/v1, logs/v1, common/v1)",
+        if |record, has| {
+            has("resourceSpans") || otlp::is_protobuf(record) || has("resourceLogs") && !carries_another(record)
+        };
+    /// Requests to vLLM with its answers.
+    Vllm "vllm" Reader::Layout(&layouts::VLLM), ["request"] ["response"] ["body"],
+        "vllm-project/vllm: vllm/entrypoints/openai/chat_completion/protocol.py",
+        if |record, has| has("response") && vllm::has_ids(record);
 }
 
 impl Preset {
@@ -117,31 +136,7 @@ impl Preset {
     /// The preset whose shape a record seems to have, itself and not what it carries.
     pub fn of(record: &[u8]) -> Option<Self> {
         let mut has = has_paths(record);
-        if has("ai.proxy") {
-            Some(Self::Kong)
-        } else if has("ai_log") {
-            Some(Self::Higress)
-        } else if has("call_type") && has("startTime") {
-            Some(Self::Litellm)
-        } else if has("request.uri") && (has("apisix_latency") || has("route_id")) {
-            Some(Self::Apisix)
-        } else if (has("schema") || has("event")) && dynamo::is_trace(record)
-            || has("requested_streaming") && has("schema_version")
-        {
-            Some(Self::Dynamo)
-        } else if has("event") && has("rid") && has("obj") {
-            Some(Self::Sglang)
-        } else if has("custom_id") && ["body", "response.body", "error"].into_iter().any(&mut has) {
-            Some(Self::OpenaiBatch)
-        } else if has("resourceSpans") || otlp::is_protobuf(record) {
-            Some(Self::Otlp)
-        } else if has("resourceLogs") {
-            (!carries_another(record)).then_some(Self::Otlp)
-        } else if has("response") && vllm::has_ids(record) {
-            Some(Self::Vllm)
-        } else {
-            None
-        }
+        Self::NAMES.iter().map(|(_, preset)| *preset).find(|preset| (preset.spec().shows)(record, &mut has))
     }
 
     /// The preset whose shape a record seems to have, and where in it.
