@@ -118,9 +118,8 @@ impl SharedPool {
             }
             None => format!("{bytes_per_token} bytes for each token of its page"),
         };
-        let groups = self.attention.groups();
-        let full = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u128;
-        let others = groups.len() as u128 - full;
+        let (full, others) = self.attention.counts();
+        let (full, others) = (u128::from(full), u128::from(others));
         let token = full * bytes_per_token;
         let mut lines = vec![
             format!("groups: {}; a block: {block}", self.attention),

@@ -86,6 +86,12 @@ impl Attention {
         self.groups == [GroupKind::Full]
     }
 
+    /// How many groups are full, and how many are not.
+    pub fn counts(&self) -> (u64, u64) {
+        let full = self.groups.iter().filter(|kind| **kind == GroupKind::Full).count();
+        (full as u64, (self.groups.len() - full) as u64)
+    }
+
     /// What the groups alongside the full ones keep; `None` where there are no others.
     pub fn other(&self) -> Option<GroupKind> {
         self.groups.iter().copied().find(|kind| *kind != GroupKind::Full)

@@ -6,7 +6,7 @@ use super::node::{NONE, NodeIndex, ROOT};
 use super::shape::{PagedRequest, spare_pages};
 use super::{MOST_RESERVED, PoolRules, SglangCache};
 use crate::engines::hits::CacheHits;
-use crate::engines::hybrid::{Attention, GroupKind, RulesError};
+use crate::engines::hybrid::{Attention, RulesError};
 use crate::engines::profile::Outputs;
 use crate::request::event::RequestEvent;
 use crate::units::ratio::Proportion;
@@ -68,10 +68,9 @@ impl PoolRules for StateRules {
     /// As the engine splits its memory: states get their share of it, of which one is never used, and full attention
     /// the rest.
     fn pools(&self, capacity: PageCount) -> (PageCount, u64) {
-        let groups = self.attention.groups();
-        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
+        let (full_groups, state_groups) = self.attention.counts();
         let tokens = capacity.0 * self.page();
-        let slot = (groups.len() as u64 - full_groups) * u64::from(self.state_tokens);
+        let slot = state_groups * u64::from(self.state_tokens);
         if slot == 0 {
             return (PageCount(0), 0);
         }
@@ -81,10 +80,8 @@ impl PoolRules for StateRules {
     }
 
     fn host_pools(&self, (full, states): (u64, u64), host: PageCount) -> (u64, u64) {
-        let groups = self.attention.groups();
-        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
-        let (row, state) =
-            (full_groups * self.page(), (groups.len() as u64 - full_groups) * u64::from(self.state_tokens));
+        let (full_groups, state_groups) = self.attention.counts();
+        let (row, state) = (full_groups * self.page(), state_groups * u64::from(self.state_tokens));
         // Each pool of the device has a row more than it uses.
         let (pages, states) = ((full + 1) * row, (states + 1) * state);
         let tokens = host.0 * self.page();

@@ -61,17 +61,14 @@ impl PoolRules for WindowPoolRules {
     /// As the engine splits its memory, a page of full attention takes a page of each full group and the ratio of one
     /// of each window.
     fn pools(&self, capacity: PageCount) -> (PageCount, u64) {
-        let groups = self.attention.groups();
-        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
-        let windows = groups.len() as u64 - full_groups;
+        let (full_groups, windows) = self.attention.counts();
         let full = self.swa_full_tokens_ratio.unit_of(capacity.0, full_groups, windows);
         (PageCount(full), self.swa_full_tokens_ratio.share_of(full))
     }
 
     fn host_pools(&self, (full, windows): (u64, u64), host: PageCount) -> (u64, u64) {
-        let groups = self.attention.groups();
-        let full_groups = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
-        let rows = [full_groups, groups.len() as u64 - full_groups].map(|groups| groups * self.page());
+        let (full_groups, window_groups) = self.attention.counts();
+        let rows = [full_groups, window_groups].map(|groups| groups * self.page());
         // Each pool of the device has a page more than it uses.
         let bytes = [(full + 1) * rows[0], (windows + 1) * rows[1]];
         let tokens = host.0 * self.page();
