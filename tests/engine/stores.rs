@@ -6,7 +6,7 @@ use crate::support::slow_hybrid::{Kind, Retain, SlowHybrid};
 use crate::support::slow_stores::{SlowLmcache, SlowLmcacheMp, SlowMooncake};
 use kvset::core::engines::below::{Chain, Store};
 use kvset::core::engines::hybrid::HybridCache;
-use kvset::core::engines::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
+use kvset::core::engines::lmcache::{LmcacheCache, LmcacheMpRules, LmcacheRules};
 use kvset::core::engines::mooncake::{MooncakeCache, MooncakeRules};
 use kvset::core::engines::profile::Outputs;
 use kvset::core::engines::rules::EngineRules;
@@ -54,7 +54,7 @@ fn page(tokens: u32) -> PageSize {
     PageSize::new(tokens).expect("not zero")
 }
 
-fn lmcache(capacity: u64, page_tokens: u32, chunk_tokens: u32) -> LmcacheCache {
+fn lmcache(capacity: u64, page_tokens: u32, chunk_tokens: u32) -> LmcacheCache<LmcacheRules> {
     let rules = LmcacheRules { page_size: page(page_tokens), chunk_tokens };
     LmcacheCache::new(PageCount(capacity), rules).expect("whole pages")
 }
@@ -159,7 +159,7 @@ proptest! {
             watermark: Ratio::per_mille(watermark),
             eviction_ratio: Ratio::per_mille(ratio),
         };
-        let mut fast = LmcacheMpCache::new(PageCount(capacity), rules).expect("whole pages");
+        let mut fast = LmcacheCache::new(PageCount(capacity), rules).expect("whole pages");
         let mut slow = SlowLmcacheMp::new(capacity, group as usize, usize::from(watermark), usize::from(ratio));
         let mut now = 1;
         for (index, (ids, wait)) in prompts.iter().enumerate() {

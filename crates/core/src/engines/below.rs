@@ -8,14 +8,15 @@
 //! cache above them finds, for it takes the whole prompt in either way.
 
 use crate::engines::hybrid::RulesError;
-use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
+use crate::engines::lmcache::{ChunkRules, LmcacheCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::rules::EngineRules;
 use crate::engines::vllm_offload::{OffloadOptions, OffloadRules, OffloadTier};
 use crate::request::event::RequestEvent;
-use crate::units::heap::heap_bytes;
+use crate::units::heap::{HeapBytes, heap_bytes};
 use crate::units::{PageCount, PageSize};
+use std::fmt;
 
 /// What can be a tier below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,40 +55,63 @@ impl Store {
     }
 }
 
-#[derive(Debug)]
-enum BelowTier {
-    Lmcache(LmcacheCache),
-    LmcacheMp(LmcacheMpCache),
-    Mooncake(MooncakeCache),
-    VllmOffload(OffloadTier),
+/// A store as a tier.
+trait Tier: HeapBytes + fmt::Debug + Send {
+    /// Asks for what follows `held` pages of a request; says how many after them it has, stored now where the rules
+    /// say so.
+    fn ask(&mut self, event: &RequestEvent<'_>, held: u64) -> u64;
+
+    /// How many pages are taken to be held of a request, of which the tiers before it hold so many and what is above
+    /// them so many.
+    fn taken_as_held(&self, held: u64, _above: u64) -> u64 {
+        held
+    }
+
+    /// Pages written since the start.
+    fn pages_written(&self) -> PageCount;
 }
 
-heap_bytes!(
-    enum BelowTier {
-        Lmcache(cache),
-        LmcacheMp(cache),
-        Mooncake(store),
-        VllmOffload(tier),
+impl<R: ChunkRules + Send> Tier for LmcacheCache<R>
+where
+    R::Memory: Send,
+{
+    fn ask(&mut self, event: &RequestEvent<'_>, held: u64) -> u64 {
+        self.request_after(event, held)
     }
-);
 
-impl BelowTier {
-    /// Pages written since the start.
-    fn written(&self) -> u64 {
-        let pages = match self {
-            Self::Lmcache(cache) => cache.written(),
-            Self::LmcacheMp(cache) => cache.written(),
-            Self::Mooncake(store) => store.written(),
-            Self::VllmOffload(tier) => tier.written(),
-        };
-        pages.0
+    fn pages_written(&self) -> PageCount {
+        self.written()
+    }
+}
+
+impl Tier for MooncakeCache {
+    fn ask(&mut self, event: &RequestEvent<'_>, held: u64) -> u64 {
+        self.request_after(event, held)
+    }
+
+    fn pages_written(&self) -> PageCount {
+        self.written()
+    }
+}
+
+impl Tier for OffloadTier {
+    fn ask(&mut self, event: &RequestEvent<'_>, held: u64) -> u64 {
+        self.request_after(event, held)
+    }
+
+    fn taken_as_held(&self, held: u64, above: u64) -> u64 {
+        held.max(above)
+    }
+
+    fn pages_written(&self) -> PageCount {
+        self.written()
     }
 }
 
 /// The tiers below one cache, from the fastest.
 #[derive(Debug)]
 pub struct Chain {
-    tiers: Vec<BelowTier>,
+    tiers: Vec<Box<dyn Tier>>,
     last_hits: Vec<u64>,
     last_writes: Vec<u64>,
 }
@@ -104,18 +128,16 @@ impl Chain {
         rules: &EngineRules,
         page_size: PageSize,
     ) -> Result<Self, RulesError> {
-        let tier = |(store, capacity): &(Store, PageCount)| match store {
-            Store::Lmcache => Ok(BelowTier::Lmcache(LmcacheCache::new(*capacity, rules.lmcache(page_size))?)),
-            Store::LmcacheMp => {
-                Ok(BelowTier::LmcacheMp(LmcacheMpCache::new(*capacity, rules.lmcache_mp(page_size))?))
-            }
-            Store::Mooncake => {
-                Ok(BelowTier::Mooncake(MooncakeCache::new(*capacity, rules.mooncake(page_size))))
-            }
-            Store::VllmOffload(options) => Ok(BelowTier::VllmOffload(OffloadTier::new(
-                *capacity,
-                OffloadRules { options: *options, page_size, prefill_chunk: rules.prefill_chunk },
-            ))),
+        let tier = |(store, capacity): &(Store, PageCount)| -> Result<Box<dyn Tier>, RulesError> {
+            Ok(match store {
+                Store::Lmcache => Box::new(LmcacheCache::new(*capacity, rules.lmcache(page_size))?),
+                Store::LmcacheMp => Box::new(LmcacheCache::new(*capacity, rules.lmcache_mp(page_size))?),
+                Store::Mooncake => Box::new(MooncakeCache::new(*capacity, rules.mooncake(page_size))),
+                Store::VllmOffload(options) => Box::new(OffloadTier::new(
+                    *capacity,
+                    OffloadRules { options: *options, page_size, prefill_chunk: rules.prefill_chunk },
+                )),
+            })
         };
         let tiers = tiers.iter().map(tier).collect::<Result<_, RulesError>>()?;
         Ok(Self { tiers, last_hits: Vec::new(), last_writes: Vec::new() })
@@ -138,17 +160,10 @@ impl Chain {
         self.last_hits.clear();
         self.last_writes.clear();
         for tier in &mut self.tiers {
-            let written = tier.written();
-            held += match tier {
-                BelowTier::Lmcache(cache) => cache.request_after(event, held),
-                BelowTier::LmcacheMp(cache) => cache.request_after(event, held),
-                BelowTier::Mooncake(store) => store.request_after(event, held),
-                BelowTier::VllmOffload(tier) => {
-                    held = held.max(above);
-                    tier.request_after(event, held)
-                }
-            };
-            self.last_writes.push(tier.written() - written);
+            let written = tier.pages_written().0;
+            held = tier.taken_as_held(held, above);
+            held += tier.ask(event, held);
+            self.last_writes.push(tier.pages_written().0 - written);
             self.last_hits.push(held.saturating_sub(above));
             above = above.max(held);
         }

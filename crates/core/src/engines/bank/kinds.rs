@@ -5,7 +5,7 @@ use super::offloaded::OffloadedPool;
 use super::points::{Point, PointCache};
 use crate::engines::config::CacheConfig;
 use crate::engines::hybrid::{DraftHead, HybridCache, RulesError};
-use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
+use crate::engines::lmcache::{LmcacheCache, LmcacheMpRules, LmcacheRules};
 use crate::engines::load::{CacheLoad, LoadedCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
@@ -198,9 +198,9 @@ kinds! {
         of |config| is_one_pool(config, false) && !drafts(config) => SglangLoads;
     Hybrid(Points<HybridCache, Box<HybridCache>>)
         of |config| is_pool_of_blocks(config, false) && !drafts(config) => HybridLoads;
-    Lmcache(Points<LmcacheCache>) of |config| config.profile == Profile::Lmcache => LmcacheLoads;
+    Lmcache(Points<LmcacheCache<LmcacheRules>>) of |config| config.profile == Profile::Lmcache => LmcacheLoads;
     Mooncake(Points<MooncakeCache>) of |config| config.profile == Profile::Mooncake => MooncakeLoads;
-    LmcacheMp(Points<LmcacheMpCache>) of |config| config.profile == Profile::LmcacheMp => LmcacheMpLoads;
+    LmcacheMp(Points<LmcacheCache<LmcacheMpRules>>) of |config| config.profile == Profile::LmcacheMp => LmcacheMpLoads;
     Hicache(Points<HicacheCache>) of |config| is_one_pool(config, true) => HicacheLoads;
     DraftHybrids(Points<HybridCache, Box<HybridCache>, DraftHead>)
         of |config| is_pool_of_blocks(config, false) && drafts(config) => HybridLoads;
@@ -211,9 +211,9 @@ kinds! {
         of |config| is_pool_of_blocks(config, false) && config.models_overlap();
     SglangLoads(Followed<SglangCache, Option<Box<SglangCache>>>)
         of |config| is_one_pool(config, false) && config.models_overlap();
-    LmcacheMpLoads(Followed<LmcacheMpCache>) of |config| overlaps(config, Profile::LmcacheMp);
+    LmcacheMpLoads(Followed<LmcacheCache<LmcacheMpRules>>) of |config| overlaps(config, Profile::LmcacheMp);
     MooncakeLoads(Followed<MooncakeCache>) of |config| overlaps(config, Profile::Mooncake);
-    LmcacheLoads(Followed<LmcacheCache>) of |config| overlaps(config, Profile::Lmcache);
+    LmcacheLoads(Followed<LmcacheCache<LmcacheRules>>) of |config| overlaps(config, Profile::Lmcache);
     States(Points<StateCache, Box<StateCache>>) of |config| has_states(config, false);
     HicacheLoads(Followed<HicacheCache>) of |config| is_one_pool(config, true) && config.models_overlap();
     HostStates(Points<StateCache<HicacheRules>, Box<StateCache>>) of |config| has_states(config, true);

@@ -4,7 +4,7 @@ use super::BankHits;
 use crate::engines::config::CacheConfig;
 use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{DraftHead, HybridCache, RulesError};
-use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
+use crate::engines::lmcache::{ChunkRules, LmcacheCache, LmcacheMpRules, LmcacheRules};
 use crate::engines::load::{CacheLoad, LoadedCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::sglang::{
@@ -170,19 +170,27 @@ impl NeverEvicting for HybridCache {
     }
 }
 
-/// Whoever brought a chunk's last page brought the chunk.
-fn in_whole_chunks(found: u64, config: &CacheConfig, page_size: PageSize) -> Option<u64> {
-    let pages = config.rules.lmcache(page_size).pages_a_chunk().ok()?;
-    Some(found - found % u64::from(pages))
+impl Configured for LmcacheRules {
+    fn of(config: &CacheConfig, page_size: PageSize) -> Self {
+        config.rules.lmcache(page_size)
+    }
 }
 
-impl PointCache for LmcacheCache {
+impl Configured for LmcacheMpRules {
+    fn of(config: &CacheConfig, page_size: PageSize) -> Self {
+        config.rules.lmcache_mp(page_size)
+    }
+}
+
+impl<R: ChunkRules + Configured> PointCache for LmcacheCache<R> {
     fn build(capacity: PageCount, config: &CacheConfig, page_size: PageSize) -> Result<Self, RulesError> {
-        Self::new(capacity, config.rules.lmcache(page_size))
+        Self::new(capacity, R::of(config, page_size))
     }
 
+    /// Whoever brought a chunk's last page brought the chunk.
     fn without_limit(found: u64, config: &CacheConfig, page_size: PageSize) -> Option<u64> {
-        in_whole_chunks(found, config, page_size)
+        let pages = R::of(config, page_size).pages_a_chunk().ok()?;
+        Some(found - found % u64::from(pages))
     }
 
     of_the_cache!(capacity: PageCount);
@@ -192,27 +200,7 @@ impl PointCache for LmcacheCache {
     }
 
     fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.rules.lmcache(page_size)
-    }
-}
-
-impl PointCache for LmcacheMpCache {
-    fn build(capacity: PageCount, config: &CacheConfig, page_size: PageSize) -> Result<Self, RulesError> {
-        Self::new(capacity, config.rules.lmcache_mp(page_size))
-    }
-
-    fn without_limit(found: u64, config: &CacheConfig, page_size: PageSize) -> Option<u64> {
-        in_whole_chunks(found, config, page_size)
-    }
-
-    of_the_cache!(capacity: PageCount);
-
-    fn serve(&mut self, event: &RequestEvent<'_>) -> BankHits {
-        BankHits::here(self.request(event))
-    }
-
-    fn is_sound(&self, config: &CacheConfig, page_size: PageSize) -> bool {
-        *self.rules() == config.rules.lmcache_mp(page_size)
+        *self.rules() == R::of(config, page_size)
     }
 }
 

@@ -5,7 +5,7 @@
 //! computed, which is when its first token comes; its end is nothing.
 
 use super::held::HeldChunks;
-use super::{LmcacheCache, LmcacheMpCache};
+use super::{ChunkRules, LmcacheCache, LmcacheMpRules, LmcacheRules};
 use crate::engines::load::{Begun, LoadedCache};
 use crate::request::event::RequestEvent;
 use crate::stack::runs::{NONE, RunIndex};
@@ -61,23 +61,23 @@ pub(in crate::engines) struct LmcacheRequest {
 
 heap_bytes!(LmcacheRequest { chunks; found, is_stored });
 
-impl LmcacheCache {
+impl LmcacheCache<LmcacheRules> {
     /// Stores the chunks of a request behind those that were found, unless they are.
     fn save_chunks(&mut self, request: &mut LmcacheRequest) {
         if !std::mem::replace(&mut request.is_stored, true) {
             self.held.return_to(request.chunks.tail);
-            self.put_missing(request.found, request.chunks.chunks);
+            LmcacheRules::store(self, request.found, request.chunks.chunks);
             self.held.leave();
         }
     }
 }
 
-impl LoadedCache for LmcacheCache {
+impl LoadedCache for LmcacheCache<LmcacheRules> {
     type Request = LmcacheRequest;
     type Saved = LmcacheRequest;
 
     fn begin(&mut self, event: &RequestEvent<'_>) -> Begun<LmcacheRequest> {
-        let (found, chunks) = self.look_up(event, 0);
+        let (_, found, chunks) = self.look_up(event, 0);
         let hits = u64::from(found) * self.pages_per_chunk();
         let chunks = FlyingChunks::of(&self.held, chunks);
         let mut request = LmcacheRequest { chunks, found, is_stored: false };
@@ -114,16 +114,17 @@ impl LoadedCache for LmcacheCache {
     }
 }
 
-impl LoadedCache for LmcacheMpCache {
+impl LoadedCache for LmcacheCache<LmcacheMpRules> {
     type Request = FlyingChunks;
     type Saved = FlyingChunks;
 
     fn pass_time(&mut self, now: EventTime) {
-        self.look_up_to(now);
+        LmcacheMpRules::pass_time(self, now);
     }
 
     fn begin(&mut self, event: &RequestEvent<'_>) -> Begun<FlyingChunks> {
-        let (_, found, chunks) = self.store(event, 0);
+        let (_, found, chunks) = self.look_up(event, 0);
+        LmcacheMpRules::store(self, found, chunks);
         let hits = u64::from(found) * self.pages_per_chunk();
         Begun::Runs(FlyingChunks::of(&self.held, chunks), hits)
     }

@@ -1,11 +1,10 @@
 //! The caches' state as plain data, for snapshots.
 
 use super::held::HeldChunks;
-use super::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
-use crate::engines::hybrid::RulesError;
+use super::{ChunkRules, LmcacheCache};
 use crate::stack::runs::{MAX_PAGES, SavedRuns, StateFault};
 use crate::units::PageCount;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// All that decides the future answers of a cache of these rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,59 +20,41 @@ pub struct SavedLmcache<Rules, Looked> {
     pub runs: SavedRuns,
 }
 
-fn fault(fault: &'static str) -> StateFault {
-    StateFault { part: "cache", position: 0, fault }
-}
-
-fn no_chunks(_: RulesError) -> StateFault {
-    fault("has chunks that are no whole pages")
-}
-
-fn checked(capacity: PageCount) -> Result<PageCount, StateFault> {
-    if capacity.0 > MAX_PAGES { Err(fault("is larger than one is modelled")) } else { Ok(capacity) }
-}
-
-fn held(runs: &SavedRuns, most: u64) -> Result<HeldChunks, StateFault> {
-    let held = HeldChunks::restore(runs)?;
-    if held.count > most { Err(fault("holds more than its capacity")) } else { Ok(held) }
-}
-
-impl LmcacheCache {
+impl<R: ChunkRules> LmcacheCache<R> {
     /// The state as plain data.
-    pub fn save(&self) -> SavedLmcache<LmcacheRules, ()> {
-        SavedLmcache { capacity: self.capacity(), rules: self.rules, looked: (), runs: self.held.save() }
+    pub fn save(&self) -> SavedLmcache<R, R::Memory> {
+        let (capacity, rules, looked) = (self.capacity(), self.rules, self.memory);
+        SavedLmcache { capacity, rules, looked, runs: self.held.save() }
     }
 
     /// The cache a state was saved from.
     ///
     /// # Errors
     /// When the state is damaged: a node or a run that contradicts the others, too many chunks.
-    pub fn restore(saved: &SavedLmcache<LmcacheRules, ()>) -> Result<Self, StateFault> {
-        let mut cache = Self::new(checked(saved.capacity)?, saved.rules).map_err(no_chunks)?;
-        cache.held = held(&saved.runs, cache.most())?;
+    pub fn restore(saved: &SavedLmcache<R, R::Memory>) -> Result<Self, StateFault> {
+        let fault = |fault| StateFault { part: "cache", position: 0, fault };
+        if saved.capacity.0 > MAX_PAGES {
+            return Err(fault("is larger than one is modelled"));
+        }
+        let mut cache = Self::new(saved.capacity, saved.rules)
+            .map_err(|_| fault("has chunks that are no whole pages"))?;
+        cache.held = HeldChunks::restore(&saved.runs)?;
+        if cache.held.count > cache.most() {
+            return Err(fault("holds more than its capacity"));
+        }
+        cache.memory = saved.looked;
         Ok(cache)
     }
 }
 
-impl LmcacheMpCache {
-    /// The state as plain data.
-    pub fn save(&self) -> SavedLmcache<LmcacheMpRules, Option<i64>> {
-        let (capacity, looked) = (self.capacity(), self.looked);
-        SavedLmcache { capacity, rules: self.rules, looked, runs: self.held.save() }
-    }
-
-    /// The cache a state was saved from.
-    ///
-    /// # Errors
-    /// When the state is damaged: a node or a run that contradicts the others, too many chunks.
-    pub fn restore(saved: &SavedLmcache<LmcacheMpRules, Option<i64>>) -> Result<Self, StateFault> {
-        let mut cache = Self::new(checked(saved.capacity)?, saved.rules).map_err(no_chunks)?;
-        cache.held = held(&saved.runs, cache.most())?;
-        cache.looked = saved.looked;
-        Ok(cache)
+impl<R: ChunkRules> Serialize for LmcacheCache<R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.save().serialize(serializer)
     }
 }
 
-saved_as! { LmcacheCache, SavedLmcache<LmcacheRules, ()>, StateFault }
-
-saved_as! { LmcacheMpCache, SavedLmcache<LmcacheMpRules, Option<i64>>, StateFault }
+impl<'de, R: ChunkRules> Deserialize<'de> for LmcacheCache<R> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::restore(&SavedLmcache::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}

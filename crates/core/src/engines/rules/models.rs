@@ -2,7 +2,7 @@
 
 use super::{EnginePart, EngineRules};
 use crate::engines::hybrid::{HybridRules, RulesError};
-use crate::engines::lmcache::{LmcacheMpRules, LmcacheRules};
+use crate::engines::lmcache::{ChunkRules as _, LmcacheMpRules, LmcacheRules};
 use crate::engines::mooncake::MooncakeRules;
 use crate::engines::profile::{Outputs, Profile};
 use crate::engines::sglang::{PoolRules, StateRules, WindowPoolRules};

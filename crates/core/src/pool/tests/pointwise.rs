@@ -6,7 +6,7 @@ use crate::engines::bank::{CacheBank, Lane};
 use crate::engines::config::CacheConfig;
 use crate::engines::hits::CacheHits;
 use crate::engines::hybrid::{BlockRetention, HybridCache};
-use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
+use crate::engines::lmcache::{LmcacheCache, LmcacheMpRules, LmcacheRules};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::{Outputs, Profile};
 use crate::engines::rules::{EnginePart, EngineRules};
@@ -82,7 +82,7 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
         StateCache::new(capacity, rules.states(page_size, Outputs::Cached), NoHost).expect("small");
     let mut lmcache = LmcacheCache::new(capacity, LmcacheRules { page_size, chunk_tokens: 2 * PAGE_SIZE });
     let mp = LmcacheMpRules { chunk_tokens: 2 * PAGE_SIZE, ..rules.lmcache_mp(page_size) };
-    let mut lmcache_mp = LmcacheMpCache::new(capacity, mp);
+    let mut lmcache_mp = LmcacheCache::new(capacity, mp);
     let mut trtllm = TrtllmCache::new(
         capacity,
         TrtllmRules {
