@@ -4,6 +4,7 @@
 //! of an engine stands where the option is declared.
 
 use super::Setup;
+use super::limits::{EightBits, ModelLimits};
 use crate::replay::{LogFacts, RequestLog, TierBelow};
 use kvset_core::engines::below::Store;
 use kvset_core::engines::profile::{Layout, Profile};
@@ -53,26 +54,28 @@ impl Change {
     }
 }
 
-/// Every single change of a configuration that makes sense on a log.
-pub fn changes(base: &Setup, log: &RequestLog) -> Vec<Change> {
+/// Every single change of a configuration that makes sense on a log, within what is known of the model.
+pub fn changes(base: &Setup, log: &RequestLog, limits: &ModelLimits) -> Vec<Change> {
     let facts = log.facts();
-    let mut all = page_sizes(base);
+    let mut all = page_sizes(base, limits);
     all.extend(engine_options(base));
     all.extend(offload_options(base));
-    all.extend(memory());
+    all.extend(memory(limits));
     all.extend(tiers_below(base));
     all.extend(times_to_live(base));
     all.extend(routers(base, facts));
     all
 }
 
-fn page_sizes(base: &Setup) -> Vec<Change> {
+fn page_sizes(base: &Setup, limits: &ModelLimits) -> Vec<Change> {
     let present = base.page_size.get();
     let sizes = [(1, 4), (1, 2), (2, 1), (4, 1), (8, 1)];
     let sizes = sizes.into_iter().filter(|(times, of)| (present * times).is_multiple_of(*of));
     let sizes = sizes.filter_map(|(times, of)| PageSize::new(present * times / of));
     let change = |size: PageSize| {
+        let limits = limits.clone();
         Change::new(Topic::PageSize, format!("--page-size {}", size.get()), move |setup| {
+            limits.check_page(size)?;
             setup.set_page_size(size)
         })
     };
@@ -141,7 +144,7 @@ fn offload_options(base: &Setup) -> Vec<Change> {
     OffloadOptions::TRIES.into_iter().filter(is_another).map(change).collect()
 }
 
-fn memory() -> Vec<Change> {
+fn memory(limits: &ModelLimits) -> Vec<Change> {
     let step = |(times, of): (u64, u64)| {
         let name = format!("capacity x {}", times as f64 / of as f64);
         let change = Change::new(Topic::Memory, name, move |setup| {
@@ -150,11 +153,22 @@ fn memory() -> Vec<Change> {
         });
         if times > of { change.costing() } else { change }
     };
-    let eight_bits = Change::new(Topic::Memory, "fp8 cache (twice the pages)", |setup| {
-        setup.double_pages();
+    let steps = [(1, 2), (3, 4), (5, 4), (3, 2), (2, 1), (4, 1)].into_iter().map(step);
+    steps.chain(eight_bits(&limits.eight_bits)).collect()
+}
+
+fn eight_bits(known: &EightBits) -> Option<Change> {
+    let (name, pages) = match known {
+        EightBits::NoSmaller => return None,
+        EightBits::Halves => ("fp8 cache (twice the pages)", Ok((2, 1))),
+        EightBits::Pages(now, before) => ("--kv-dtype fp8", Ok((*now, *before))),
+        EightBits::Refused(why) => ("--kv-dtype fp8", Err(why.clone())),
+    };
+    Some(Change::new(Topic::Memory, name, move |setup| {
+        let (now, before) = pages.clone()?;
+        setup.shrink_pages(now, before);
         Ok(())
-    });
-    [(1, 2), (3, 4), (5, 4), (3, 2), (2, 1), (4, 1)].into_iter().map(step).chain([eight_bits]).collect()
+    }))
 }
 
 fn tiers_below(base: &Setup) -> Vec<Change> {

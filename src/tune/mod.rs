@@ -6,10 +6,12 @@
 
 mod changes;
 mod grown;
+mod limits;
 mod setup;
 
 pub use changes::{Change, Topic, changes};
 pub use grown::AtTraffic;
+pub use limits::{EightBits, ModelLimits};
 pub use setup::{Hits, Setup};
 
 use crate::replay::{GrownLog, ReplayError, ReplayOptions, RequestLog, parallel};
@@ -152,7 +154,7 @@ pub struct TuneResult {
 }
 
 /// Tries every change of a configuration on a log. `options` are as for a replay of it, with a capacity, or none
-/// where the recommended one is to be taken. `grown` are logs of other traffic, on which every change is tried as well.
+/// where the recommended one is to be taken; `limits` are those of the model. `grown` are logs of other traffic, on which every change is tried as well.
 /// `progress` is told how many replays of how many are done.
 ///
 /// # Errors
@@ -161,12 +163,13 @@ pub fn tune(
     log: &RequestLog,
     grown: &[GrownLog],
     options: &ReplayOptions,
+    limits: &ModelLimits,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<TuneResult, TuneError> {
     let base = Setup::present(log, options)?;
     let found = base.hits(log)?;
     let grown = grown.iter().map(|grown| Grown::new(&base, grown)).collect::<Result<Vec<_>, _>>()?;
-    let all = changes(&base, log);
+    let all = changes(&base, log, limits);
     let (done, total) = (AtomicU64::new(0), all.len() as u64);
     let try_all = |changes: &[&Change]| {
         let mut result = tried(&base, &found, log, changes);

@@ -229,17 +229,17 @@ impl Setup {
 }
 
 impl Setup {
-    /// Keeps two pages where there was one, in every tier: as elements of half the size do.
-    pub fn double_pages(&mut self) {
+    /// Keeps `now` pages where there were `before`, in every tier: as smaller elements do.
+    pub fn shrink_pages(&mut self, now: u64, before: u64) {
         if let Some(cost) = &mut self.options.pool.cache.kv_bytes_per_token {
-            *cost /= 2.0;
+            *cost *= before as f64 / now as f64;
         }
-        let double = |capacity: &CapacitySpec| match capacity.size {
-            CapacitySize::Pages(_) => scaled(capacity, 2, 1),
+        let more = |capacity: &CapacitySpec| match capacity.size {
+            CapacitySize::Pages(_) => scaled(capacity, now, before),
             CapacitySize::Bytes(_) => capacity.clone(),
         };
-        self.options.pool.cache.capacities = vec![double(&self.capacity())];
-        self.each_below(double);
+        self.options.pool.cache.capacities = vec![more(&self.capacity())];
+        self.each_below(more);
     }
 
     /// Makes the tiers below `numerator / denominator` times as large.

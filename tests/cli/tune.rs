@@ -50,6 +50,55 @@ fn a_change_finds_what_a_replay_of_it_finds() {
     }
 }
 
+/// The path of a model's config.
+fn config(model: &str) -> String {
+    format!("{}/tests/fixtures/model/{model}.json", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Twice the pages were offered of every model, of one whose cache is in FP8 already, too.
+#[test]
+fn a_cache_in_eight_bits_is_what_a_replay_takes_it_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path(), "900");
+    let deepseek = config("deepseek-v3.2");
+    let args = ["--engine", "vllm", "--model-config", &deepseek];
+    let result = tune(&trace, &[&args[..], &["--provisioned", "8GiB"]].concat());
+    let replayed =
+        json_of("replay", &trace, &[&args[..], &["--kv-dtype", "fp8", "--capacities", "8GiB"]].concat());
+    let hits = &replayed["capacities"][0]["prefix_hits"];
+    assert_eq!(&change(&result, "--kv-dtype fp8")["hit_pages"], hits);
+
+    let declared = directory.path().join("fp8.json");
+    let llama = std::fs::read_to_string(config("llama-3.1-8b")).expect("a config");
+    let mut llama: Value = serde_json::from_str(&llama).expect("JSON");
+    llama["quantization_config"] =
+        json!({"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "float"}});
+    std::fs::write(&declared, llama.to_string()).expect("written");
+    let declared = declared.to_str().expect("text");
+    let result = tune(&trace, &["--engine", "vllm", "--model-config", declared, "--provisioned", "8GiB"]);
+    let changes = result["changes"].as_array().expect("changes");
+    assert!(changes.iter().all(|tried| !tried["change"].to_string().contains("fp8")), "{changes:#?}");
+}
+
+/// `tune` offered a page that `replay` refuses.
+#[test]
+fn pages_that_hold_no_state_are_not_offered() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("ids.jsonl");
+    let row = |turn: usize| json!({"timestamp": turn, "token_ids": (0..1100 * turn).collect::<Vec<_>>()});
+    let rows = (1..5).map(|turn| format!("{}\n", row(turn))).collect::<String>();
+    std::fs::write(&trace, rows).expect("written");
+    let qwen = config("qwen3-next-80b-a3b");
+    let args = ["--engine", "vllm", "--page-size", "544", "--model-config", &qwen, "--provisioned", "1GiB"];
+    let result = tune(&trace, &args);
+    for (name, least) in
+        [("--page-size 136", "544 tokens or more"), ("--kv-dtype fp8", "1072 tokens or more")]
+    {
+        let why = change(&result, name)["impossible"].as_str().expect("a reason").to_owned();
+        assert!(why.contains(least), "{name}: {why}");
+    }
+}
+
 #[test]
 fn changes_are_ranked_and_impossible_ones_say_why() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -21,7 +21,7 @@ pub mod with_answers;
 use crate::cli::args::ReplayArgs;
 use crate::cli::{Failure, json, print};
 use crate::commands::replay::combined::Asked;
-use crate::commands::replay::model::FromModel;
+pub(in crate::commands) use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::ReplayResult;
 use crate::commands::replay::pools::{PoolResult, PoolsResult};
 use crate::commands::replay::report::{

@@ -33,7 +33,7 @@ impl FromModel {
     ///
     /// # Errors
     /// It cannot be read or understood, or says what cannot be had with the other arguments.
-    pub(super) fn of(args: &ReplayArgs) -> Result<Self, Failure> {
+    pub fn of(args: &ReplayArgs) -> Result<Self, Failure> {
         let models = args.model_costs()?;
         let Some(first) = models.first() else {
             return Ok(Self { costs: args.kv_bytes_per_token.clone(), ..Self::default() });
@@ -69,6 +69,11 @@ impl FromModel {
         from_model.weigh_states(args, &models)?;
         from_model.check_page(args.trace.page_size)?;
         Ok(from_model)
+    }
+
+    /// Fewest tokens of a page, where the groups are modelled and a state lies in each.
+    pub fn least_page(&self) -> Option<u64> {
+        self.attention.as_ref().and(self.least_block_tokens)
     }
 
     /// Takes what a state weighs, where SGLang's pool of states needs it.

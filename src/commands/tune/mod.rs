@@ -4,10 +4,12 @@ mod printed;
 
 use crate::cli::args::{ReplayArgs, Switch};
 use crate::cli::{Failure, json, print};
-use crate::commands::replay::prepared;
+use crate::commands::replay::{FromModel, prepared};
+use crate::model::KvDtype;
 use crate::present::terminal::{Terminal, TerminalProgress};
 use crate::replay::{FamilyLog, GrownLog, ReplayOptions, RequestLog, draft_layers_note};
-use crate::tune::{TuneError, tune};
+use crate::tune::{EightBits, ModelLimits, TuneError, tune};
+use kvset_core::units::PageSize;
 use kvset_core::units::window::WindowKind;
 use std::sync::{Mutex, PoisonError};
 
@@ -27,7 +29,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         bar.lock().unwrap_or_else(PoisonError::into_inner).advance_of(done, Some(total));
     };
     let grown = grown(args, &options)?;
-    let result = tune(&log, &grown, &options, &progress)?;
+    let result = tune(&log, &grown, &options, &limits(args, &model, log.page_size(&options)), &progress)?;
     bar.into_inner().unwrap_or_else(PoisonError::into_inner).finish("tried");
     print(&if args.json { json(&result)? } else { printed::render(&result, &Terminal::of_stdout()) })
 }
@@ -39,6 +41,24 @@ impl From<TuneError> for Failure {
             own => Self::Usage(own.into()),
         }
     }
+}
+
+/// What the model's config says of pages and of elements in eight bits.
+fn limits(args: &ReplayArgs, model: &FromModel, page_size: Option<PageSize>) -> ModelLimits {
+    let Some(present) = model.costs.first().filter(|_| args.model_config.is_some()) else {
+        return ModelLimits::default();
+    };
+    let in_eight = ReplayArgs { kv_dtypes: vec![KvDtype::Fp8], ..args.clone() };
+    let in_eight =
+        FromModel::of(&in_eight).and_then(|model| model.check_page(page_size).map(|_| model.costs));
+    let eight_bits = match in_eight {
+        Ok(costs) => match costs.first() {
+            Some(cost) if cost < present => EightBits::Pages(*present as u64, *cost as u64),
+            _ => EightBits::NoSmaller,
+        },
+        Err(Failure::Usage(why) | Failure::Runtime(why)) => EightBits::Refused(why.to_string()),
+    };
+    ModelLimits { least_page: model.least_page(), eight_bits }
 }
 
 /// Logs of the other traffic that is asked.
