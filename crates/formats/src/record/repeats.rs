@@ -69,16 +69,53 @@ pub struct RepeatFacts {
 #[derive(Debug, Default)]
 pub struct PromptRepeats {
     facts: RepeatFacts,
-    seen: Vec<Option<SeenPrompt>>,
+    seen: Remembered<SeenPrompt>,
     /// Prompts whatever pool they are of, with a digest of that; what chats asked, with a digest of the prompt.
-    anywhere: SeenTwins,
-    asked: SeenTwins,
+    anywhere: Remembered<SeenTwin>,
+    asked: Remembered<SeenTwin>,
+}
+
+/// What was seen, as far as it is remembered: of two at one place the later one.
+#[derive(Debug)]
+struct Remembered<T> {
+    /// All there is until something else is seen: a row that is read by itself needs no table.
+    first: Option<T>,
+    places: Vec<Option<T>>,
+}
+
+impl<T> Default for Remembered<T> {
+    fn default() -> Self {
+        Self { first: None, places: Vec::new() }
+    }
+}
+
+impl<T: Seen> Remembered<T> {
+    /// Takes what is seen now; what was seen before with its digest, and where it is kept.
+    fn see(&mut self, now: T) -> (Option<T>, &mut T) {
+        let at = |seen: T| seen.digest() as usize % REMEMBERED;
+        let is_alone = self.first.is_none_or(|first| first.digest() == now.digest());
+        let place = if self.places.is_empty() && is_alone {
+            &mut self.first
+        } else {
+            if self.places.is_empty() {
+                self.places = vec![None; REMEMBERED];
+                if let Some(first) = self.first {
+                    self.places[at(first)] = Some(first);
+                }
+            }
+            &mut self.places[at(now)]
+        };
+        let earlier = place.replace(now).filter(|earlier| earlier.digest() == now.digest());
+        (earlier, place.get_or_insert(now))
+    }
+}
+
+/// What is known again by a digest.
+trait Seen: Copy {
+    fn digest(&self) -> u64;
 }
 
 /// What may stand in a log twice, but for something in which the two differ.
-#[derive(Debug, Default)]
-struct SeenTwins(Vec<Option<SeenTwin>>);
-
 #[derive(Debug, Clone, Copy)]
 struct SeenTwin {
     digest: u64,
@@ -91,21 +128,19 @@ struct SeenTwin {
     answer: Option<u64>,
 }
 
-impl SeenTwins {
-    /// Whether what has the digest of this one was seen within seconds, or under the same name, and differs, but for
-    /// its answer.
-    fn see(&mut self, twin: SeenTwin) -> bool {
-        if self.0.is_empty() {
-            self.0 = vec![None; REMEMBERED];
-        }
-        let place = &mut self.0[twin.digest as usize % REMEMBERED];
-        let earlier = place.replace(twin).filter(|earlier| earlier.digest == twin.digest);
-        earlier.is_some_and(|earlier| {
-            let near = |(one, two): (i64, i64)| one.abs_diff(two) <= WITHIN_MS;
-            let is_near = earlier.moment.zip(twin.moment).is_some_and(near);
-            let is_same = is_near || (twin.name.is_some() && twin.name == earlier.name);
-            earlier.differs != twin.differs && is_same && !answers_differ(earlier.answer, twin.answer)
-        })
+impl Seen for SeenTwin {
+    fn digest(&self) -> u64 {
+        self.digest
+    }
+}
+
+impl SeenTwin {
+    /// Whether it comes within seconds of this earlier one, or under its name, and differs, but for its answer.
+    fn is_twin_of(&self, earlier: &Self) -> bool {
+        let near = |(one, two): (i64, i64)| one.abs_diff(two) <= WITHIN_MS;
+        let is_near = earlier.moment.zip(self.moment).is_some_and(near);
+        let is_same = is_near || (self.name.is_some() && self.name == earlier.name);
+        earlier.differs != self.differs && is_same && !answers_differ(earlier.answer, self.answer)
     }
 }
 
@@ -129,6 +164,12 @@ struct SeenPrompt {
     answer: Option<u64>,
     came_back: bool,
     was_looked_up: bool,
+}
+
+impl Seen for SeenPrompt {
+    fn digest(&self) -> u64 {
+        self.digest
+    }
 }
 
 impl SeenPrompt {
@@ -157,11 +198,12 @@ impl PromptRepeats {
             self.facts.note_found(draft, is_new);
             let pool = xxh3_64(pool.as_bytes());
             let twin = |digest, differs| SeenTwin { digest, differs, moment, name, answer };
-            let is_of_other = self.anywhere.see(twin(anywhere, pool));
-            self.facts.of_others += u64::from(is_of_other);
+            let has_twin = |seen: &mut Remembered<SeenTwin>, twin: SeenTwin| {
+                u64::from(seen.see(twin).0.is_some_and(|earlier| twin.is_twin_of(&earlier)))
+            };
+            self.facts.of_others += has_twin(&mut self.anywhere, twin(anywhere, pool));
             let asked = draft.asked.map(|asked| xxh3_64_with_seed(&asked.to_le_bytes(), pool));
-            let is_again = asked.is_some_and(|asked| self.asked.see(twin(asked, whole)));
-            self.facts.asked_again += u64::from(is_again);
+            self.facts.asked_again += asked.map_or(0, |asked| has_twin(&mut self.asked, twin(asked, whole)));
         }
     }
 
@@ -180,17 +222,12 @@ impl PromptRepeats {
     /// Whether no request before had the prompt.
     fn see(&mut self, prompt: SeenPrompt) -> bool {
         self.facts.requests += 1;
-        if self.seen.is_empty() {
-            self.seen = vec![None; REMEMBERED];
-        }
-        let place = &mut self.seen[prompt.digest as usize % REMEMBERED];
-        let earlier = place.replace(prompt).filter(|earlier| earlier.digest == prompt.digest);
-        let is_new = earlier.is_none();
-        self.facts.prompts += u64::from(is_new);
-        if let (Some(earlier), Some(kept)) = (earlier, place) {
+        let (earlier, kept) = self.seen.see(prompt);
+        self.facts.prompts += u64::from(earlier.is_none());
+        if let Some(earlier) = earlier {
             self.facts.compare(earlier, kept);
         }
-        is_new
+        earlier.is_none()
     }
 
     pub fn facts(&self) -> RepeatFacts {

@@ -13,6 +13,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const END_BYTES: usize = 2;
 /// Bytes asked of the input at once: so many that a buffered one reads them straight into the text.
 const READ_BYTES: usize = 256 * 1024;
+/// Bytes asked at first, twice as many each time: a row that is read by itself needs no more.
+const FIRST_BYTES: usize = 4 * 1024;
 /// Bytes of a text that is looked at before it is read: a processor's cache holds it.
 const LOOK_BYTES: usize = if cfg!(test) { 8 } else { 1 << 20 };
 
@@ -48,7 +50,7 @@ impl Text {
 
     /// Reads on behind what there is; returns how many bytes the input gave, which do not count yet.
     fn read_behind(&mut self, input: &mut dyn BufRead) -> io::Result<usize> {
-        let end = self.filled + READ_BYTES;
+        let end = self.filled + self.bytes.len().clamp(FIRST_BYTES, READ_BYTES);
         if self.bytes.len() < end {
             self.bytes.resize(end, 0);
         }
