@@ -30,7 +30,7 @@ pub(super) fn models(evidence: &LogEvidence<'_>) -> Finding {
             .cured_by("do what is said of the rows"),
         (1, 0) => on.partly(
             "no row names its model",
-            "all requests count as those of one cache; if they are of several models, the answer is of no cache there is",
+            "all requests count as one model's; if the log has several models, the answer fits none of their caches",
         )
         .cured_by("log the field model (in events pool), or make sure that the log is of one model"),
         (1, _) => on.yes(listed(&list), "one pool, one answer"),

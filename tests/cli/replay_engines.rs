@@ -239,9 +239,9 @@ fn people_see_a_column_an_engine_and_what_to_mind() {
     assert!(["paper", "vllm", "sglang", "mooncake"].iter().all(|name| heading.contains(name)), "{heading}");
     assert!(table.contains("mooncake: Mooncake's answers depend on its clock"), "{table}");
     assert!(table.contains("sglang: each capacity is modelled on its own"), "{table}");
-    assert_eq!(notes.matches("outputs take room in the cache").count(), 1, "{notes}");
+    assert_eq!(notes.matches("answers take room in the cache").count(), 1, "{notes}");
     let (_, silent) = replay(&trace, &["--engine", "paper"]);
-    assert!(!silent.contains("outputs"), "{silent}");
+    assert!(!silent.contains("answers take room"), "{silent}");
 }
 
 #[test]

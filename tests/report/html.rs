@@ -67,7 +67,7 @@ fn targets_and_units_read_as_sentences() {
         vec![covered("0.99", Some(1_411_000)), covered("1", Some(1_411_000))];
     assert_eq!(
         worded(&pool).lead,
-        "5.05 TiB keeps 99 % of requests at their theoretical hit rate; the same covers every request."
+        "5.05 TiB keeps 99 % of requests at their theoretical hit rate; 5.05 TiB is also enough for every request."
     );
     pool.estimate.to_mut().page_bytes = None;
     pool.estimate.to_mut().required[0].coverage =

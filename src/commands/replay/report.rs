@@ -123,15 +123,12 @@ pub(crate) fn pool_notes(done: &Replay) -> Vec<String> {
     let mut lines: Vec<String> = nothing_counted(done).into_iter().collect();
     if let Some(all) = done.whole.as_ref().filter(|all| all.output_reuse_unseen) {
         lines.push(
-            "note: the trace has page ids for prompts only: outputs take room in the cache, but hits on them cannot be \
-             seen and are under-counted"
+            "note: the trace has page ids for prompts only: answers take room in the cache, but hits on answers are not \
+             counted"
                 .to_owned(),
         );
         if all.in_flight.as_ref().is_some_and(|found| found.modelled) {
-            lines.push(
-                "note: --overlap off reports how many these hits are if prompts bring answers back"
-                    .to_owned(),
-            );
+            lines.push("note: --overlap off reports how many hits on answers there can be".to_owned());
         }
     }
     if let Some(followed) = done.whole.as_ref().and_then(Estimate::too_few_followed) {

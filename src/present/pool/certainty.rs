@@ -39,8 +39,8 @@ pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
     match certainty.status {
         CertaintyStatus::TooFewConversations if certainty.conversations == 1 => {
             return vec![
-                "All requests are of one conversation, by its name or by what they share, so nothing says how certain this \
-                 is, or what more traffic needs: name sessions."
+                "All requests seem to be of one conversation, so neither the certainty nor the need of more traffic can be \
+                 told: name the session of each row (session_id)."
                     .to_owned(),
             ];
         }
@@ -59,11 +59,13 @@ pub(super) fn sentences(pool: &PoolReport<'_>) -> Vec<String> {
     }
     let own = ends(entry).map(|(low, high)| {
         let but = match entry.convergence {
-            Settled::NotConverged => format!("; that the requirement {} is not in it", entry.movement()),
+            Settled::NotConverged => {
+                format!(" The interval does not cover that the requirement {}.", entry.movement())
+            }
             _ => String::new(),
         };
         format!(
-            "With other conversations at the same hours it would be {} ({:.0} %){but}.",
+            "With other conversations at the same hours, {} would be needed ({:.0} % interval).{but}",
             words::between(low, high, pool.estimate.page_bytes),
             LEVEL * 100.0
         )

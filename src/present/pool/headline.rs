@@ -180,8 +180,9 @@ fn verdict(pool: &PoolReport<'_>, entry: &Recommendation, answer: &Answer) -> Op
         }
         None => format!("Of {have}, it is not known whether it is enough: more is needed than was tracked."),
         Some(needed) if needed > held => {
-            let (word, needed_words) = within_doubt(pool, entry, held);
-            format!("Too small{word}: {needed_words}, {have}, {} short.", size(needed - held))
+            let (is_doubtful, needed_words) = within_doubt(pool, entry, held);
+            let lead = if is_doubtful { "Probably too small" } else { "Too small" };
+            format!("{lead}: {needed_words}, {have}, {} short.", size(needed - held))
         }
         Some(_) if pool.caveats.doubt.is_some() => {
             let doubt = pool.caveats.doubt.as_deref().unwrap_or_default();
@@ -201,23 +202,30 @@ fn verdict(pool: &PoolReport<'_>, entry: &Recommendation, answer: &Answer) -> Op
             ),
         },
         Some(_) => {
-            let (word, needed_words) = within_doubt(pool, entry, held);
-            format!("Large enough{word}: {needed_words}, {have}.")
+            let (is_doubtful, needed_words) = within_doubt(pool, entry, held);
+            let lead = if is_doubtful { "Probably large enough" } else { "Large enough" };
+            format!("{lead}: {needed_words}, {have}.")
         }
     })
 }
 
-/// What is said where what is provisioned lies within the interval, and that so much is needed.
-fn within_doubt(pool: &PoolReport<'_>, entry: &Recommendation, provisioned: u64) -> (&'static str, String) {
+/// Whether what is provisioned lies within the interval, and that so much is needed.
+fn within_doubt(pool: &PoolReport<'_>, entry: &Recommendation, provisioned: u64) -> (bool, String) {
     let page_bytes = pool.estimate.page_bytes;
     if let Some((held, now)) = held_above(entry) {
         let now = now.map_or_else(|| "not known".to_owned(), |now| words::capacity(now, page_bytes));
-        return ("", format!("{} to hold ({now} now)", words::capacity(held, page_bytes)));
+        return (false, format!("{} to hold ({now} now)", words::capacity(held, page_bytes)));
     }
     let pages = entry.so_far().unwrap_or_default();
     let ends = certainty::ends(entry).filter(|(low, high)| (*low..*high).contains(&provisioned));
-    let word = if ends.is_some() { " by the figure, not beyond its doubt" } else { "" };
-    (word, format!("{} needed", words::capacity_between(pages, ends, page_bytes)))
+    let needed = words::capacity(pages, page_bytes);
+    match ends {
+        Some((low, high)) => {
+            let interval = words::between(low, high, page_bytes);
+            (true, format!("{needed} needed, with a 90 % interval of {interval}"))
+        }
+        None => (false, format!("{needed} needed")),
+    }
 }
 
 /// What is held where an earlier window asked for more than this one, and what this one asks for.
@@ -273,17 +281,19 @@ fn neighbours(pool: &PoolReport<'_>, entry: &Recommendation) -> Vec<String> {
     let others = || pool.estimate.recommendations().iter();
     let below = others().filter(|other| other.coverage < entry.coverage).max_by_key(|other| other.coverage);
     let above = others().filter(|other| other.coverage > entry.coverage).min_by_key(|other| other.coverage);
+    let near = || below.into_iter().chain(above);
+    let own = entry.so_far();
+    let is_same = |other: &&Recommendation| own.is_some_and(|own| own > 0) && other.so_far() == own;
+    let share = |other: &Recommendation| match other.coverage == Ratio::ONE {
+        true => "every request".to_owned(),
+        false => words::share(other.coverage),
+    };
     let clause = |other: &Recommendation| {
-        let share = match other.coverage == Ratio::ONE {
-            true => "every request".to_owned(),
-            false => words::share(other.coverage),
-        };
-        let own = entry.so_far();
+        let share = share(other);
         match (other.so_far(), other.coverage.cmp(&entry.coverage)) {
             (None, Ordering::Greater) if own.is_none() => None,
             (None, _) => Some(format!("{share} would take more than was tracked")),
             (Some(0), _) => (own != Some(0)).then(|| format!("{share} need none")),
-            (same, _) if same == own => Some(format!("the same covers {share}")),
             (Some(pages), Ordering::Less) => {
                 Some(format!("{} enough for {share}", size_does(pool, (pages, None), "is", "are")))
             }
@@ -293,7 +303,11 @@ fn neighbours(pool: &PoolReport<'_>, entry: &Recommendation) -> Vec<String> {
             }
         }
     };
-    below.into_iter().chain(above).filter_map(clause).collect()
+    let same: Vec<_> = near().filter(is_same).map(share).collect();
+    let same = own.filter(|_| !same.is_empty()).map(|pages| {
+        format!("{} also enough for {}", size_does(pool, (pages, None), "is", "are"), same.join(" and "))
+    });
+    same.into_iter().chain(near().filter(|other| !is_same(other)).filter_map(clause)).collect()
 }
 
 /// The hits of a cache of exactly the recommended size, where they were counted.
@@ -350,10 +364,10 @@ fn without_room(pool: &PoolReport<'_>) -> Option<String> {
     let held = pool.provisioned_pages()?;
     let shortage = pool.estimate.in_flight.as_ref()?.without_room.iter().find(|found| found.pages == held)?;
     Some(format!(
-        "What was in flight exceeded the {} provisioned as {} ({}) arrived: requests wait there, or are preempted.",
-        pool.size(held),
+        "When {} ({}) arrived, more was in flight than the {} provisioned hold: such requests wait or are preempted.",
         words::counted(shortage.requests, "request", "requests"),
-        words::rate(shortage.share)
+        words::rate(shortage.share),
+        pool.size(held)
     ))
 }
 

@@ -60,7 +60,7 @@ fn agreement(
         Some(to) if to == effective.pages_from => from,
         Some(to) => format!("{from} to {}", size(to)),
     };
-    let of_those = if pointwise { ", of the capacities requested" } else { "" };
+    let of_those = if pointwise { ", among the capacities requested" } else { "" };
     let gone: u64 = measured.restarts.iter().map(|restart| restart.misses).sum();
     let restarted = match gone {
         0 => String::new(),
@@ -70,9 +70,9 @@ fn agreement(
         ),
     };
     format!(
-        "Of {} measured requests, {} of those that can tell agree on an effective capacity of {like}{of_those}; {} by \
-         their pages.{restarted}",
-        integer(measured.requests),
+        "{} measured. Of those with something to reuse, {} ({} by their pages) found what a cache of {like} \
+         finds{of_those}.{restarted}",
+        counted(measured.requests, "request was", "requests were"),
         rate(effective.agreement),
         rate(effective.agreement_by_pages)
     )
@@ -190,7 +190,7 @@ fn verdict_in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Str
             integer(measured.pages_beyond_log)
         ),
         Verdict::NoCapacity => format!(
-            "behaves like no cache of any one size: at most {} of the requests agree on one",
+            "no single size of cache explains the measured hits: the best one explains {} of the requests",
             rate(measured.effective_capacity.map_or(0.0, |effective| effective.agreement))
         ),
         Verdict::MoreCaches => format!(

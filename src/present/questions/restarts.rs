@@ -92,8 +92,8 @@ fn answer(at: &RestartsAt, clock: Option<HourClock>) -> Option<String> {
 /// What the figures are.
 fn what_is_counted() -> String {
     format!(
-        "Counted are tokens that the whole cache would have found and one emptied at the hour computes again within 24 hours. \
-         It is warm when {} of that is lost.",
+        "Lost are tokens that the kept cache finds and a cache emptied at the hour computes again, within 24 hours. The \
+         emptied cache is warm once {} of this loss has happened.",
         words::percent(WARM_PERCENT as f64 / 100.0)
     )
 }

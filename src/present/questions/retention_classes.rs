@@ -14,8 +14,8 @@ pub(super) fn section(classes: &[RetentionClassEstimate]) -> Option<Section> {
     let sizes = classes.iter().map(|class| class.sizes.len()).min()?;
     let tables: Vec<Table> = (0..sizes).map(|place| table(classes, place)).collect();
     tables.first()?;
-    let sentence = "A class is how long, or how preferably, requests ask their cache to keep their pages. The cache is modelled \
-                    without classes.";
+    let sentence = "A retention class says for how long, or with which priority, requests ask for their pages to be kept. \
+                    The figures are those of a cache that ignores classes.";
     Some(Section::new("Retention classes", [sentence.to_owned()], tables))
 }
 

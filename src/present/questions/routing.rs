@@ -15,8 +15,8 @@ pub(super) fn routing(
 ) -> Option<Section> {
     let routing = &estimate.routing;
     routing.first()?;
-    let sentence = "A request's share is of what its own replica has seen; the hit rate with unlimited memory is what \
-                    routing alone leaves.";
+    let sentence = "Coverage counts what each request could find in its own replica. The hit rate with unlimited memory \
+                    shows what routing alone loses.";
     let curves = routing
         .iter()
         .filter_map(|routed| curve(routed, |pages| cost(routed, pages), estimate).unless_empty());

@@ -61,7 +61,7 @@ pub(super) fn notes(log: &FamilyLog, found: &GrownTraffic, plain: &Replay) -> Ve
         (span < HOUR_MS).then(|| "the log spans less than an hour: it says nothing of a day".to_owned()),
         (HOUR_MS..DAY_MS)
             .contains(&span)
-            .then(|| "the hours of this log, not a day: other hours may need more".to_owned()),
+            .then(|| "the log covers some hours, not a day: other hours may need more".to_owned()),
         apart.map(|apart| {
             format!(
                 "the straight line through half the traffic and all of it says {} {}",
@@ -81,11 +81,11 @@ pub(super) fn notes(log: &FamilyLog, found: &GrownTraffic, plain: &Replay) -> Ve
             .then(|| "conversations were told by their pages, as requests name no session".to_owned()),
         is_wide.then(|| "not known within a factor of 1.5".to_owned()),
         (overlaps.is_some_and(|found| found.max_requests > 0) && factor > 1.0).then(|| {
-            "requests take as long as in the log: the machines grow with the traffic, else more is in flight"
+            "requests take as long as in the log: if the machines do not grow with the traffic, more requests are in flight"
                 .to_owned()
         }),
         (certainty.by == "session" && factor > 1.0).then(|| {
-            "more conversations of other users: more of the same users share more, which --traffic-by tenant keeps together"
+            "the added conversations are of new users: if the same users send more, they share more (--traffic-by tenant)"
                 .to_owned()
         }),
     ];

@@ -20,8 +20,11 @@ struct PresetSpec {
     /// early, which are passed over, have them, too.
     marks: &'static [&'static [&'static str]],
     /// Whether a record is of this shape, given which paths lead somewhere in it. The first row that says so has it.
-    shows: fn(&[u8], &mut dyn FnMut(&str) -> bool) -> bool,
+    shows: fn(&[u8], HasPath<'_>) -> bool,
 }
+
+/// Tells which paths lead somewhere in a record.
+type HasPath<'h> = &'h mut dyn FnMut(&str) -> bool;
 
 /// What reads a record.
 enum Reader {
