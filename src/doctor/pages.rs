@@ -214,12 +214,27 @@ pub(super) fn cached_tokens(evidence: &LogEvidence<'_>) -> Finding {
             MeasuredVerdict::IdScope.advice(1)[0],
         );
     }
-    if cached.tokens == 0 && unlimited > 0 {
-        return partly(
+    let has = |verdict| measured.clone().any(|(_, found)| found.verdict == Some(verdict));
+    for (verdict, why, meaning) in [
+        (
+            MeasuredVerdict::NothingFound,
             "all are zero",
-            "prefix caching is off, or the count is not reported",
-            "enable prefix caching and its report: vLLM --enable-prompt-tokens-details, SGLang --enable-cache-report",
-        );
+            "prefix caching is off, or the count is not reported, or a provider looked nothing up",
+        ),
+        (
+            MeasuredVerdict::LargerBlocks,
+            "they come in steps larger than a page",
+            "the engine's blocks are larger than the page size: nothing shows what is lost at this one",
+        ),
+        (
+            MeasuredVerdict::TimeLimit,
+            "a limit of time explains them, and no capacity does",
+            "the cache forgets by time, not by size",
+        ),
+    ] {
+        if has(verdict) {
+            return partly(why, meaning, verdict.advice(1)[0]);
+        }
     }
     if let Some((pool, found)) =
         measured.clone().find(|(_, found)| found.verdict == Some(MeasuredVerdict::NoCapacity))

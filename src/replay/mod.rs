@@ -8,6 +8,7 @@ mod below;
 mod cache_writes;
 mod ceiling;
 mod channels;
+mod found;
 mod growth;
 mod history;
 mod ledger;

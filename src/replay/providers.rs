@@ -20,7 +20,7 @@ pub(super) fn say_least_cached(model: Option<&str>, replay: &mut Replay) {
     let measured = replay.whole.as_ref().and_then(|whole| whole.measured.as_ref());
     let Some(measured) = measured.filter(|_| model.is_some_and(is_of_openai)) else { return };
     let mean = measured.ledger.prompt_tokens / measured.requests.max(1);
-    if mean >= LEAST_CACHED || measured.verdict != Some(Verdict::Engine) {
+    if mean >= LEAST_CACHED || !matches!(measured.verdict, Some(Verdict::Engine | Verdict::NothingFound)) {
         return;
     }
     let found = format!(

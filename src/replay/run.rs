@@ -4,6 +4,7 @@ use super::ahead::serve_ahead;
 use super::answer_reuse::UpperEnd;
 use super::below::{Tiers, over_offload};
 use super::ceiling::{Ceiling, Ceilings, has_ceiling};
+use super::found::FoundTally;
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::ledger::EngineLedger;
 use super::per_request::PerRequest;
@@ -60,6 +61,7 @@ pub(super) struct ReplayRun {
     /// The upper end, where the engine keeps what it generates.
     upper: Option<UpperEnd>,
     cache_writes: CacheWritesResult,
+    found: FoundTally,
     /// What requests computed again, where one pass has no choice between second copies of it.
     recomputed: Option<RecomputedPages>,
     /// What the cache is worth, where it is known how fast prompts are computed.
@@ -140,6 +142,7 @@ impl ReplayRun {
             recorder,
             recomputed: has_copies.then(RecomputedPages::default),
             cache_writes: CacheWritesResult::default(),
+            found: FoundTally::default(),
             names: NamedFields::default(),
             worth: CacheWorth::new(options),
             prices: options.extras.prices,
@@ -251,6 +254,7 @@ impl ReplayRun {
         }
         self.recomputed.iter_mut().for_each(|recomputed| recomputed.count(outcome));
         let event = &row.event;
+        self.found.observe(event, outcome, page_size, counted);
         if let Some(ceilings) = &mut self.ceilings {
             ceilings.observe(event, outcome, pool, page_size, counted);
         }
@@ -342,7 +346,7 @@ impl ReplayRun {
         let of_nothing = findings.doubt_of_nothing.as_ref();
         let of_nothing = of_nothing.filter(|_| finds_nothing && findings.doubt.is_none());
         notes.extend(of_nothing.map(|(_, sentence)| sentence.clone()));
-        let replay = Replay {
+        let mut replay = Replay {
             requests: self.requests,
             merged_requests: self.merged,
             warm_up_requests: self.requests - self.counted,
@@ -383,6 +387,7 @@ impl ReplayRun {
             logged_replicas: findings.replicas,
             doubt: findings.doubt.clone().or(of_nothing.map(|(doubt, _)| doubt.clone())),
         };
+        self.found.explain(&findings.times, &mut replay);
         Ok((replay, history))
     }
 }

@@ -467,3 +467,72 @@ fn prompts_too_short_for_a_provider_are_reported() {
     assert!(said("gpt-4o-mini").contains("OpenAI caches no prompt of fewer than 1024 tokens"));
     assert!(!said("llama-70b").contains("OpenAI"));
 }
+
+/// Requests of sessions, each with what a cache without limit finds of it in blocks of so many tokens, where it has not
+/// forgotten what it was not asked for in so many minutes.
+fn measured(sessions: usize, every_ms: u64, block: usize, minutes: Option<u64>) -> Vec<Value> {
+    let (mut asked, mut lengths) = (vec![None; sessions], vec![0; sessions]);
+    let mut latest = None;
+    let row = |number: usize| {
+        let (session, now) = (number * number % sessions, number as u64 * every_ms);
+        let is_kept = |used: Option<u64>| {
+            used.is_some_and(|used| minutes.is_none_or(|most| now - used <= most * 60_000))
+        };
+        let head = if is_kept(latest) { 300 } else { 0 };
+        let shared = if is_kept(asked[session]) { lengths[session].max(head) } else { head };
+        let length = lengths[session].max(300) + 37 + session;
+        (asked[session], latest, lengths[session]) = (Some(now), Some(now), length);
+        let id = |at: usize| if at < 300 { at } else { 1000 * (session + 1) + at };
+        json!({"timestamp": 1_763_640_000_000 + now, "token_ids": (0..length).map(id).collect::<Vec<_>>(),
+            "usage": {"prompt_tokens": length, "prompt_tokens_details": {"cached_tokens": shared / block * block}}})
+    };
+    (0..60).map(row).collect()
+}
+
+fn verdict(result: &Value) -> &str {
+    result["measured"]["verdict"].as_str().unwrap_or_default()
+}
+
+/// A cache that finds nothing was said to lack memory.
+#[test]
+fn counts_that_are_all_zero_are_of_no_capacity() {
+    let mut rows = measured(7, 1000, 16, None);
+    rows.iter_mut().for_each(|row| set(row, "usage.prompt_tokens_details.cached_tokens", json!(0)));
+    for options in [&[][..], &["--engine", "vllm"], &["--provisioned", "20000p"]] {
+        let (_, result) = replay(&rows, options);
+        assert_eq!(verdict(&result), "nothing_found", "{options:?}");
+        assert!(result["measured"]["effective_capacity"].is_null(), "{options:?}");
+    }
+    let (_, result) = replay(&rows, &["--provisioned", "1p"]);
+    assert_eq!(verdict(&result), "capacity", "what is provisioned finds nothing either");
+}
+
+/// An engine of larger blocks was called sick.
+#[test]
+fn counts_in_steps_larger_than_a_page_are_reported() {
+    for (block, step) in [(32, "32"), (48, "48"), (100, "100"), (528, "528")] {
+        let (said, result) = replay(&measured(7, 1000, block, None), &["--capacities", "20000p"]);
+        assert_eq!(verdict(&result), "larger_blocks", "{block}: {said}");
+        assert!(
+            said.contains(&format!("--page-size {step}")) || said.contains(&format!("are {step} or 0")),
+            "{said}"
+        );
+    }
+    for block in [16, 1, 8] {
+        let (said, result) = replay(&measured(7, 1000, block, None), &["--capacities", "20000p"]);
+        assert!(verdict(&result) == "healthy" && !said.contains("blocks"), "{block}: {said}");
+    }
+}
+
+/// A cache that forgets by time was taken for several.
+#[test]
+fn counts_that_a_limit_of_time_explains_are_reported() {
+    for (block, minutes) in [(16, 5), (128, 5), (16, 10), (16, 60)] {
+        let rows = measured(9, minutes * 21_000, block, Some(minutes));
+        let (said, result) = replay(&rows, &[]);
+        let option = if minutes == 60 { "--ttl 1h ".to_owned() } else { format!("--ttl {minutes}m ") };
+        assert!(verdict(&result) == "time_limit" && said.contains(&option), "{block}, {minutes}: {said}");
+    }
+    let (said, _) = replay(&measured(9, 100_000, 16, None), &[]);
+    assert!(!said.contains("limit of time"), "{said}");
+}

@@ -189,6 +189,19 @@ fn verdict_in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Str
              log's ids say",
             integer(measured.pages_beyond_log)
         ),
+        Verdict::NothingFound => format!(
+            "all counts of cached tokens are zero, and {} of pages could have been found: prefix caching is off, or the \
+             count is not reported, or a provider looked nothing up",
+            rate(share(ledger.unlimited, ledger.page_accesses))
+        ),
+        Verdict::LargerBlocks => {
+            "the counts of cached tokens are of blocks larger than a page (see the notes): what is lost, and where, is not \
+             known at this page size"
+                .to_owned()
+        }
+        Verdict::TimeLimit => {
+            "pages are forgotten by time, not by size (see the notes): memory brings none of them back".to_owned()
+        }
         Verdict::NoCapacity => format!(
             "no single size of cache explains the measured hits: the best one explains {} of the requests",
             rate(measured.effective_capacity.map_or(0.0, |effective| effective.agreement))

@@ -89,6 +89,11 @@ impl Counts {
         self.all_but_last > 0 && self.all_but_last == self.requests && self.pages_beyond_log > 0
     }
 
+    /// Whether nothing was found, and something could have been.
+    pub(super) fn find_nothing(&self) -> bool {
+        self.cached_pages == 0 && self.hits == 0 && self.unlimited > 0
+    }
+
     fn all(&self) -> [u64; 11] {
         let mut copy = *self;
         copy.all_mut().map(|count| *count)

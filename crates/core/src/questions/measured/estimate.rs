@@ -195,9 +195,13 @@ impl MeasuredFigures<'_> {
     ) -> MeasuredEstimate {
         let Agreement { counts, replicas, told, .. } = *counted;
         let decode_side = counts.are_of_decode_side();
-        let agreed = counted.agreed.filter(|_| !decode_side);
-        let at = self.ledger_capacity(agreed, replicas).filter(|_| !decode_side);
         let followed = |pages: u64| self.config.followed_pages(PageCount(pages));
+        // What is provisioned may be too small to find anything.
+        let may_find = |(total, each, _)| ledger(followed(total), followed(each)).routed != Some(0);
+        let finds_nothing =
+            counts.find_nothing() && self.ledger_capacity(None, replicas).is_none_or(may_find);
+        let agreed = counted.agreed.filter(|_| !decode_side && !finds_nothing);
+        let at = self.ledger_capacity(agreed, replicas).filter(|_| !decode_side);
         let (all, each) = at.map_or((0, 0), |(total, each, _)| (followed(total), followed(each)));
         let ledger = self.whole_ledger(&ledger(all, each));
         let effective = agreed.map(|agreed| self.effective(agreed, told));
@@ -220,7 +224,10 @@ impl MeasuredFigures<'_> {
             decode_side,
             requests_left_out: 0,
             verdict: (can_tell > 0 && !decode_side)
-                .then(|| Verdict::of(&ledger, agreement, pages_beyond_log, restarts.len()))
+                .then(|| match finds_nothing {
+                    true => Verdict::NothingFound,
+                    false => Verdict::of(&ledger, agreement, pages_beyond_log, restarts.len()),
+                })
                 .map(|verdict| verdict.unless_crowded(self.share_without_room(at)))
                 .filter(|verdict| verdict.is_known(&ledger)),
             restarts,

@@ -21,8 +21,14 @@ const LOG_REPLICAS: &str = "log which replica";
 pub enum Verdict {
     /// The engine shares more than the log's ids say.
     IdScope,
+    /// Nothing was found where something could have been: the cache is off, or does not say what it finds.
+    NothingFound,
     /// No capacity explains what was measured.
     NoCapacity,
+    /// The engine's blocks are larger than the pages of the model.
+    LargerBlocks,
+    /// The cache forgets by time.
+    TimeLimit,
     /// More was in flight than what is provisioned holds: requests waited, or were preempted.
     InFlight,
     /// More is found than one cache of that capacity would find.
@@ -83,7 +89,10 @@ impl Verdict {
     /// explains what is lost, or found: with ids and a capacity that explain the rest, and where most is not lost to
     /// routing.
     pub fn unless_crowded(self, share: f64) -> Self {
-        let explains = !matches!(self, Self::IdScope | Self::NoCapacity | Self::Restarts | Self::Routing);
+        let explains = !matches!(
+            self,
+            Self::IdScope | Self::NothingFound | Self::NoCapacity | Self::Restarts | Self::Routing
+        );
         if explains && share >= SMALL_LOSS { Self::InFlight } else { self }
     }
 
@@ -91,7 +100,10 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
             Self::IdScope => "id_scope",
+            Self::NothingFound => "nothing_found",
             Self::NoCapacity => "no_capacity",
+            Self::LargerBlocks => "larger_blocks",
+            Self::TimeLimit => "time_limit",
             Self::InFlight => "in_flight",
             Self::MoreCaches => "more_caches",
             Self::Restarts => "restarts",
@@ -115,6 +127,21 @@ impl Verdict {
                 "give the page ids the scope that the engine has: --id-scope global where it shares prefixes between sessions or tenants",
                 "hash whole prefixes, system prompt and tool definitions included, as the engine sees them",
                 "check that the log holds every request that reaches the cache, warm-up traffic and other clients among it, and how long each answer was",
+            ],
+            Self::NothingFound => [
+                "enable prefix caching and its report: vLLM --enable-prompt-tokens-details, SGLang --enable-cache-report",
+                "check what a provider takes to look a prompt up: Anthropic's models a `cache_control`, all of them a prompt of some length that comes again within minutes",
+                "log cached_tokens again then: until it does, nothing shows what the cache in use behaves like",
+            ],
+            Self::LargerBlocks => [
+                "give the engine's own block as --page-size: the notes name it",
+                "compare again then: at this page size nothing shows what the cache in use behaves like",
+                "give prompts a common beginning of whole blocks: what is less than one is computed anew each time",
+            ],
+            Self::TimeLimit => [
+                "model the limit with --ttl: the notes name it",
+                "have pages kept for longer: an engine's or a provider's retention, `ttl` of a `cache_control`",
+                "ask again sooner: memory brings back nothing that was forgotten in time",
             ],
             Self::NoCapacity => [
                 "log which replica served each request (the field replica): several caches behind one log have no common capacity",
