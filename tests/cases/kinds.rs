@@ -536,3 +536,37 @@ fn counts_that_a_limit_of_time_explains_are_reported() {
     let (said, _) = replay(&measured(9, 100_000, 16, None), &[]);
     assert!(!said.contains("limit of time"), "{said}");
 }
+
+/// Seconds from a start were read as milliseconds.
+#[test]
+fn seconds_from_a_start_are_read_or_named() {
+    let span = |row: &dyn Fn(usize) -> Value| {
+        let (said, result) = replay(&(0..24).map(row).collect::<Vec<_>>(), &[]);
+        (result["trace"]["times"]["span_ms"].as_u64().unwrap_or(0), said)
+    };
+    let row = |number: usize, times: &[(&str, Value)]| {
+        let mut row = tokens(number, number % 5);
+        row.as_object_mut().expect("a row").remove("timestamp");
+        times.iter().for_each(|(name, value)| set(&mut row, name, value.clone()));
+        row
+    };
+    let at = |number: usize, step: f64| 0.303 + number as f64 * step;
+    let (seconds, said) = span(&|number| row(number, &[("timestamp", json!(at(number, 5.0)))]));
+    assert_eq!(seconds, 115_000, "{said}");
+    let ends =
+        |number| [("start_time", json!(at(number, 40.5))), ("end_time", json!(at(number, 40.5) + 12.25))];
+    assert_eq!(span(&|number| row(number, &ends(number))).0, 931_500);
+    let whole = |number: usize| [("start_time", json!(40 * number)), ("end_time", json!(40 * number + 12))];
+    assert_eq!(span(&|number| row(number, &whole(number))).0, 920_000);
+    let lasting = |number| [("ts", json!(at(number, 900.0))), ("latency_s", json!(4.0))];
+    assert_eq!(span(&|number| row(number, &lasting(number))).0, 20_700_000);
+    let moon = |number: usize| json!({"timestamp": at(number, 2.7), "input_length": 1024, "output_length": 9, "hash_ids": [0, number]});
+    assert_eq!(span(&moon).0, 62_100);
+    let (ms, said) = span(&|number| row(number, &[("timestamp", json!(at(number, 700.0)))]));
+    assert!(ms == 16_100 && said.contains("--time-unit s"), "{ms}: {said}");
+    for (step, fraction) in [(150.0, 0.0), (4000.0, 0.5)] {
+        let (ms, said) =
+            span(&|number| row(number, &[("timestamp", json!(number as f64 * step + fraction))]));
+        assert!(ms == 23 * step as u64 && !said.contains("--time-unit"), "{step}: {ms}, {said}");
+    }
+}

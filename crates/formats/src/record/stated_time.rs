@@ -281,6 +281,17 @@ impl StatedTime {
     /// # Errors
     /// None says when, and one is no time: which, and why.
     pub fn of_object(json: &str) -> Result<Self, (&'static str, TimeFault)> {
+        Self::of_object_in(json, unit_of)
+    }
+
+    /// The same with numbers that count from a start in this unit.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn of_object_in(
+        json: &str,
+        unit_of: impl Fn(&WrittenTime<'_>) -> NumberUnit,
+    ) -> Result<Self, (&'static str, TimeFault)> {
         let (mut stated, mut refused) = (Self::default(), None);
         for (name, value) in members(json).unwrap_or_default() {
             let Some(known) = Self::name(&name) else { continue };

@@ -40,6 +40,16 @@ impl Moment {
         self.0.saturating_add(MS / 2).div_euclid(MS)
     }
 
+    /// Seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Whether it is between two milliseconds.
+    pub const fn has_fraction(self) -> bool {
+        self.0 % MS != 0
+    }
+
     /// The moment so much later.
     pub fn after(self, length: Duration) -> Self {
         Self(self.0.saturating_add(nanoseconds(length)))

@@ -55,6 +55,7 @@ mod reader;
 mod records;
 mod rows;
 mod served;
+mod start_unit;
 mod text;
 mod timeline;
 mod unpack;

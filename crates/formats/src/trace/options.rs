@@ -138,6 +138,9 @@ pub struct ReadOptions {
     pub chat_engine: ChatEngine,
     /// The unit of times that are numbers; told from what they can be where left out.
     pub time_unit: Option<NumberUnit>,
+    /// The unit of those that count from a start of their own in formats that mean milliseconds, where the first rows
+    /// of a file show another: for the reader to set.
+    pub start_unit: Option<NumberUnit>,
     /// The order that requests are handed out in.
     pub order: RowOrder,
     /// Whether fields that nobody reads are looked for.
@@ -167,7 +170,11 @@ impl ReadOptions {
 
     /// How numbers that are times are meant in a format that means them so.
     pub(super) fn numbers(&self, format: Numbers) -> Numbers {
-        self.time_unit.map_or(format, Numbers::Told)
+        match (self.time_unit, self.start_unit, format) {
+            (Some(told), ..) => Numbers::Told(told),
+            (None, Some(shown), Numbers::DatesOr(NumberUnit::Milliseconds)) => Numbers::DatesOr(shown),
+            _ => format,
+        }
     }
 }
 
@@ -185,6 +192,7 @@ impl Default for ReadOptions {
             #[cfg(feature = "tokenize")]
             model: None,
             time_unit: None,
+            start_unit: None,
             order: RowOrder::Written,
             chat_engine: ChatEngine::default(),
             looks_at_fields: true,

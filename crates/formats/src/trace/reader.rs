@@ -17,20 +17,23 @@ use super::parallel::{Parallel, ParallelLines};
 use super::records::{Filled, LineSource, Records, TraceSource};
 use super::rows::{self, Opener, RowRecords};
 use super::served::Served;
-use super::text::utf16;
+use super::start_unit::StartUnit;
+use super::text::{LineWalk, TextLine, utf16};
 use super::unpack::read_ahead;
 use crate::codec::CONTAINER_MAGIC;
 use crate::logs::{LogReader, Places, Preset};
 use crate::record::row::{RefusedRow, RowBatch, TraceRow};
 use crate::record::subagents::SubagentEvidence;
+use crate::time::NumberUnit;
 use kvset_core::engines::one_pass::EngineRange;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Cursor, Read};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How much of a file is looked at to see what the times of its sub-agents count from.
+/// How much of a file is looked at to see what its times, or those of its sub-agents, count from.
 const LOOKED_AT_BYTES: usize = 4 << 20;
 
 /// What a step through a trace found.
@@ -340,6 +343,7 @@ impl TraceReader {
         let mut lines = lines.map_err(|source| unreadable(name, source))?;
         let mut detected = self.detect(&mut lines, name)?;
         let lines_limit = lines.limit();
+        self.options.start_unit = start_unit(&mut lines, &detected);
         let form = LineFormat::rows(detected.format).filter(|_| !detected.is_enveloped);
         if self.parallel.threads <= 1 || form.is_none() {
             lines.through(ahead)?;
@@ -527,6 +531,26 @@ fn detect_format(lines: &mut LineReader, name: &Arc<str>) -> Result<Detected, Tr
     detected.map_err(|seen| TraceError::UnknownFormat { file, line, seen })
 }
 
+/// The unit of times that count from a start of their own, where the first rows show that it is not the format's.
+fn start_unit(lines: &mut LineReader, detected: &Detected) -> Option<NumberUnit> {
+    let is_first = std::str::from_utf8(lines.row()).is_ok_and(|row| StartUnit::default().note(row));
+    if detected.is_enveloped || !is_first {
+        return None;
+    }
+    let (mut found, limit) = (StartUnit::default(), lines.limit());
+    lines.look_ahead(LOOKED_AT_BYTES, |text| {
+        let mut walk = LineWalk::default();
+        while let Some(line) = walk.step(text, limit) {
+            let TextLine::Whole(line) = line else { continue };
+            if !std::str::from_utf8(&text[line]).is_ok_and(|row| found.note(row)) {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    found.are_seconds().then_some(NumberUnit::Seconds)
+}
+
 /// The source of lines that need nothing of one another to be parsed.
 fn records(
     lines: LineReader,
@@ -539,4 +563,26 @@ fn records(
     }
     let rows = RowRecords::new(Box::new(lines), Opener::Bare);
     Ok(Box::new(LineSource { rows, file, decoder: Box::new(decoder) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_from_a_start_are_read() {
+        let rows: String =
+            (0..9).map(|at| format!("{{\"timestamp\": {at}.25, \"token_ids\": [1, 2]}}\n")).collect();
+        let bytes = Box::new(Cursor::new(rows.into_bytes()));
+        let mut reader = TraceReader::from_reader("", bytes, &ReadOptions::default()).expect("a trace");
+        while reader.step().expect("rows").is_some() {}
+        let span = reader.findings().times.span.expect("times");
+        assert_eq!(
+            span.1.since(span.0).as_secs(),
+            8,
+            "{:?} {:?}",
+            reader.options.start_unit,
+            reader.options.time_unit
+        );
+    }
 }

@@ -8,7 +8,7 @@
 use super::options::RowOrder;
 use crate::record::fault::RowFault;
 use crate::record::row::{Draft, RowBatch, StatedTimes};
-use crate::time::{Moment, TimeBase, TimeForm, words};
+use crate::time::{Moment, NumberUnit, TimeBase, TimeForm, words};
 use kvset_core::units::pages::Scope;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -91,6 +91,8 @@ pub struct TimeFacts {
     pub forms: BTreeMap<TimeForm, u64>,
     /// Requests of which the log states when they were answered, and not how long that took.
     pub ends_alone: u64,
+    /// Numbers with fractions among those that were read as milliseconds from the start.
+    pub fractions: u64,
     /// Requests that came before one that stands before them in the trace.
     pub backwards: u64,
     /// The farthest that one did, where it stands, and whether a log that is written when requests end explains that.
@@ -176,10 +178,9 @@ impl TimeFacts {
 
     /// What of the times cannot be, or hardly, as of times in another unit or of something else.
     fn implausible(&self) -> Vec<String> {
-        [self.far_apart(), self.at_once(), self.too_short(), self.of_speed(), self.ended_early()]
-            .into_iter()
-            .flatten()
-            .collect()
+        let own =
+            [self.far_apart(), self.at_once(), self.may_be_seconds(), self.too_short(), self.of_speed()];
+        own.into_iter().chain([self.ended_early()]).flatten().collect()
     }
 
     /// How long the log is, where its moments are of one clock.
@@ -211,6 +212,26 @@ impl TimeFacts {
              windows, lifetimes and rates mean nothing then. --time-unit names the unit of times that are numbers; else \
              log when each request arrived"
         ))
+    }
+
+    /// That milliseconds from the start may be seconds: they have fractions, or more requests came than services get.
+    fn may_be_seconds(&self) -> Option<String> {
+        const FEWEST: u64 = 20;
+        const MOST_A_SECOND: u128 = 200;
+        const FAR_APART_MS: u128 = 3000;
+        let are_ms = self.forms.contains_key(&TimeForm::Number(NumberUnit::Milliseconds));
+        let requests: u64 = self.forms.values().sum();
+        let is_start = self.clock == Some(TraceClock::Start) && are_ms && requests >= FEWEST;
+        let length = self.length().filter(|_| is_start && self.at_once().is_none())?;
+        let (ms, count) = (length.as_millis(), u128::from(requests));
+        let have_fractions = self.fractions * 2 >= requests && ms < count * FAR_APART_MS;
+        (have_fractions || count * 1000 > ms * MOST_A_SECOND).then(|| {
+            format!(
+                "{requests} requests came within {}, as their times are numbers from a start and were read as milliseconds: \
+                 they may be seconds; --time-unit s reads them so",
+                words(length)
+            )
+        })
     }
 
     fn too_short(&self) -> Option<String> {
@@ -412,6 +433,7 @@ impl TraceTimeline {
             StatedTimes::At { clock, form } => {
                 let moment = self.of_file(draft.moment, clock)?;
                 *self.facts.forms.entry(form).or_default() += 1;
+                self.facts.fractions += u64::from(is_start_ms(clock, form) && draft.moment.has_fraction());
                 self.facts.ends_alone += u64::from(draft.is_end);
                 moment
             }
@@ -582,6 +604,11 @@ impl TraceTimeline {
             self.note_span(draft.moment);
         }
     }
+}
+
+/// Whether a number was read as milliseconds from a start.
+fn is_start_ms(clock: TimeBase, form: TimeForm) -> bool {
+    clock == TimeBase::Start && form == TimeForm::Number(NumberUnit::Milliseconds)
 }
 
 fn farthest(known: &mut Option<Backwards>, by: Duration, backwards: impl Fn(Duration) -> Backwards) {
