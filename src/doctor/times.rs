@@ -106,7 +106,7 @@ pub(super) fn order(evidence: &LogEvidence<'_>) -> Finding {
         counted(times.backwards, "row stands", "rows stand"),
         length(farthest.by)
     );
-    match &times.unexplained {
+    match times.unexplained.as_ref().or(times.begins_anew()) {
         None => on.yes(
             match times.files_overlap {
                 _ if times.newest_first > 0 => format!("{text}, as in a file that is newest first"),

@@ -570,3 +570,35 @@ fn seconds_from_a_start_are_read_or_named() {
         assert!(ms == 23 * step as u64 && !said.contains("--time-unit"), "{step}: {ms}, {said}");
     }
 }
+
+/// Runs whose clocks each begin at zero, in one file, were taken as of one time.
+#[test]
+fn a_clock_that_begins_anew_in_a_file_is_reported() {
+    let told = |times: &[u64]| {
+        let row = |(number, time): (usize, &u64)| {
+            let mut row = tokens(number, number % 5);
+            set(&mut row, "timestamp", json!(time));
+            row
+        };
+        replay(&times.iter().enumerate().map(row).collect::<Vec<_>>(), &[]).0
+    };
+    let run = |from: u64| (0..12).map(move |at| from + 3000 * at);
+    let epoch = 1_763_640_000_000;
+    for (times, which) in [
+        (run(0).chain(run(0)).collect::<Vec<_>>(), "anew at"),
+        (run(7_000).chain(run(500)).chain(run(0)).collect(), "anew 2 times at"),
+        (run(90_000_000).chain(run(40)).collect(), "anew at"),
+        (run(epoch).chain(run(epoch - 3_596_000)).collect(), "anew at"),
+    ] {
+        let said = told(&times);
+        assert!(said.contains(which), "{times:?}: {said}");
+    }
+    // Written when requests end, one of them late; newest first.
+    let mut late: Vec<_> = (0..24).map(|at| 3000 * at).collect();
+    late.remove(1);
+    late.insert(20, 3000);
+    for quiet in [run(0).chain(run(40_000)).collect(), late, run(epoch).rev().collect()] {
+        let said = told(&quiet);
+        assert!(!said.contains("anew"), "{quiet:?}: {said}");
+    }
+}

@@ -65,6 +65,44 @@ impl OrderOfFile {
     }
 }
 
+/// Fewest rows before a clock began anew, and behind that.
+const FEWEST_OF_A_RUN: u64 = 8;
+/// Most times that a clock begins anew in a file: one that falls more often is of another order.
+const MOST_RESTARTS: u64 = 7;
+
+/// Rows of a file whose moments go on from one to the next, but for what is written late.
+#[derive(Debug, Clone, Copy)]
+struct ClockRun {
+    first: Moment,
+    latest: Moment,
+    rows: u64,
+    /// The latest moment of the run before, how far before it this one began, and in which line.
+    behind: Option<(Moment, Duration, u64)>,
+    /// Rows before that moment.
+    below: u64,
+}
+
+impl ClockRun {
+    fn new(first: Moment, behind: Option<(Moment, Duration, u64)>) -> Self {
+        Self { first, latest: first, rows: 1, behind, below: u64::from(behind.is_some()) }
+    }
+
+    /// Takes the next row in; gives how far back a clock was set, and where, once that is sure. `is_late`: the row is
+    /// one of a request that took as long.
+    fn note(&mut self, moment: Moment, line: u64, is_late: bool) -> Option<(Duration, u64)> {
+        let (by, span) = (self.latest.since(moment), self.latest.since(self.first));
+        if by > SLACK && by * 2 >= span && !is_late {
+            let is_long = self.rows >= FEWEST_OF_A_RUN;
+            *self = Self::new(moment, is_long.then_some((self.latest, by, line)));
+            return None;
+        }
+        (self.rows, self.latest) = (self.rows + 1, self.latest.max(moment));
+        let (_, by, line) = self.behind.filter(|(before, ..)| moment < *before)?;
+        self.below += 1;
+        (self.below == FEWEST_OF_A_RUN).then_some((by, line))
+    }
+}
+
 /// What the rows of the file at hand count from.
 #[derive(Debug, Default)]
 struct FileClock {
@@ -78,6 +116,8 @@ struct FileClock {
     latest: Option<Moment>,
     latest_end: Moment,
     order: OrderOfFile,
+    /// The run at hand.
+    run: Option<ClockRun>,
 }
 
 /// What is known of the times of a trace.
@@ -99,6 +139,9 @@ pub struct TimeFacts {
     pub farthest: Option<Backwards>,
     /// The farthest that one came before another of its own file which such a log does not explain.
     pub unexplained: Option<Backwards>,
+    /// How often the clock of a file begins anew, and the first time that it does.
+    pub restarts: u64,
+    pub restart: Option<Backwards>,
     /// Files that are newest first from end to end.
     pub newest_first: u64,
     /// Of conversations without times, requests with a longer prompt than the one before, and with a shorter one.
@@ -138,7 +181,10 @@ const FEWEST_DURATIONS: u64 = 10;
 impl TimeFacts {
     /// In a few words, that requests took longer than the whole log, as they do in another unit.
     pub fn doubt(&self) -> Option<String> {
-        if let Some(found) = self.shrink() {
+        let anew = self.begins_anew().is_some() && self.clock != Some(TraceClock::Epoch);
+        if let Some(found) =
+            self.shrink().or(anew.then(|| "the clock of a file begins anew within it".to_owned()))
+        {
             return Some(found);
         }
         let (first, last) = self.span?;
@@ -162,6 +208,27 @@ impl TimeFacts {
                  `start_time`, or its end as `end_time`"
             )
         })
+    }
+
+    /// Where the clock of a file begins anew, where it does so a few times.
+    pub fn begins_anew(&self) -> Option<&Backwards> {
+        self.restart.as_ref().filter(|_| self.restarts <= MOST_RESTARTS)
+    }
+
+    /// The same in a sentence.
+    fn sentence_of_restarts(&self) -> Option<String> {
+        let Backwards { by, file, line } = self.begins_anew()?;
+        let times = if self.restarts == 1 { String::new() } else { format!(" {} times", self.restarts) };
+        let means = match self.clock {
+            Some(TraceClock::Epoch) => {
+                "where two logs were joined, their requests are of one time, as they were taken; where a clock was set back, \
+                 write the true times"
+            }
+            _ => {
+                "the requests of several runs were taken as of one time; give each run as a file of its own, in their order"
+            }
+        };
+        Some(format!("times begin anew{times} at {file}, line {line}, {} back: {means}", words(*by)))
     }
 
     /// In a few words, that conversations without times get shorter, as in a file that is newest first.
@@ -294,7 +361,8 @@ impl TimeFacts {
                 words(farthest.by)
             ));
         }
-        if let Some(unexplained) = &self.unexplained {
+        let of_restarts = self.sentence_of_restarts();
+        if let Some(unexplained) = self.unexplained.as_ref().filter(|_| of_restarts.is_none()) {
             notes.push(format!(
                 "times run backwards by {} at {}, line {}, which a log that is written when requests end does not explain: it \
                  is newest first, several logs in one, or of clocks that differ",
@@ -303,6 +371,7 @@ impl TimeFacts {
                 unexplained.line
             ));
         }
+        notes.extend(of_restarts);
         if self.newest_first > 0 && order != RowOrder::Written {
             let files = if self.newest_first == 1 { "a file is" } else { "files are" };
             notes.push(format!(
@@ -467,6 +536,9 @@ impl TraceTimeline {
             StatedTimes::At { .. } => self.note_direction(moment),
             StatedTimes::AfterAnswer(_) => {}
         }
+        if matches!(draft.when, StatedTimes::At { .. }) {
+            self.note_run(draft, end);
+        }
         self.note_order(draft, end);
         self.note(moment, end);
         if draft.when != StatedTimes::Unstated || self.file.clock.is_some() {
@@ -556,6 +628,18 @@ impl TraceTimeline {
         if *known != clock {
             *known = TraceClock::Mixed;
         }
+    }
+
+    /// Notes whether the clock of the file at hand began anew.
+    fn note_run(&mut self, draft: &Draft, end: Moment) {
+        let Some(run) = &mut self.file.run else {
+            self.file.run = Some(ClockRun::new(draft.moment, None));
+            return;
+        };
+        let is_late = draft.duration_ms.is_some() && self.file.latest_end.since(end) <= SLACK;
+        let Some((by, line)) = run.note(draft.moment, draft.line, is_late) else { return };
+        self.facts.restarts += 1;
+        self.facts.restart.get_or_insert_with(|| Backwards { by, file: Arc::clone(&self.file.name), line });
     }
 
     /// Notes a request that comes before one that stands before it.
