@@ -94,8 +94,10 @@ pub(super) fn order(evidence: &LogEvidence<'_>) -> Finding {
         ("unexplained_ms", ms(&times.unexplained)),
     ]);
     if times.clock.is_none() {
+        let order = times.disorder().map_or_else(String::new, |found| format!("; {found}"));
+        let text = format!("without times nothing shows the order of arrival{order}");
         return on
-            .no("without times nothing shows the order of arrival", "rows are taken in the order of the log")
+            .no(text, "rows are taken in the order of the log")
             .cured_by("log when each request arrived");
     }
     let Some(farthest) = &times.farthest else {

@@ -602,3 +602,43 @@ fn a_clock_that_begins_anew_in_a_file_is_reported() {
         assert!(!said.contains("anew"), "{quiet:?}: {said}");
     }
 }
+
+/// Rows in an order in which no cache saw them were taken for traffic.
+#[test]
+fn orders_that_are_nobodys_are_reported() {
+    let turns: Vec<(usize, usize)> = (0..8).flat_map(|chat| (1..6).map(move |turn| (chat, turn))).collect();
+    let row = |(chat, turn): &(usize, usize)| {
+        let id = |at: usize| if at < 80 { at } else { 1000 * (chat + 1) + at };
+        let length = 80 + 33 * turn + chat;
+        json!({"session_id": format!("s{chat}"), "token_ids": (0..length).map(id).collect::<Vec<_>>()})
+    };
+    let told = |turns: &[(usize, usize)]| replay(&turns.iter().map(row).collect::<Vec<_>>(), &[]).0;
+    let sorted = |key: &dyn Fn(&(usize, usize)) -> usize| {
+        let mut turns = turns.clone();
+        turns.sort_by_key(key);
+        turns
+    };
+    for (order, which) in [
+        (turns.clone(), "conversation by conversation"),
+        (sorted(&|(chat, turn)| 33 * turn + chat), "the shortest first"),
+        (sorted(&|(chat, turn)| 1000 - 33 * turn - chat), "the longest first"),
+        (sorted(&|(chat, turn)| (chat * 31 + turn * 17) % 23), "stand before the turns that they go on with"),
+    ] {
+        let said = told(&order);
+        assert!(said.contains(which), "{which}: {said}");
+    }
+    for quiet in
+        [sorted(&|(chat, turn)| 10 * (turn + chat % 3) + chat), (1..30).map(|turn| (1, turn)).collect()]
+    {
+        let said = told(&quiet);
+        assert!(!said.contains("in such an order"), "{said}");
+    }
+    // With times the order of the file is of no consequence.
+    let timed = |(number, turn): (usize, &(usize, usize))| {
+        let mut row = row(turn);
+        set(&mut row, "timestamp", json!(1_763_640_000_000u64 + 1000 * number as u64));
+        row
+    };
+    let (said, _) = replay(&turns.iter().enumerate().map(timed).collect::<Vec<_>>(), &[]);
+    assert!(!said.contains("in such an order"), "{said}");
+}

@@ -104,6 +104,16 @@ impl FileSpans {
         self.replicas.len() as u64
     }
 
+    /// That a file which was rotated away stands behind the one that came after it.
+    pub fn rotated(&self) -> Option<String> {
+        let mut pairs = self.files.windows(2);
+        let [newer, older] = pairs.find(|pair| rotation(&pair[1].name) == Some(pair[0].name.to_string()))?
+        else {
+            return None;
+        };
+        Some(format!("{} is older than {}, which stands before it", older.name, newer.name))
+    }
+
     /// That files overlap for half of the shorter one's time or more.
     pub fn sentence(&self) -> Option<String> {
         if self.replicas() > 0 {
@@ -119,6 +129,16 @@ impl FileSpans {
             first.name, other.name
         ))
     }
+}
+
+/// The name that a file had before it was rotated away: `requests.jsonl` of `requests.jsonl.1`, or of
+/// `requests.1.jsonl.gz`.
+fn rotation(name: &str) -> Option<String> {
+    let plain = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    let is_number = |part: &&str| part.len() <= 3 && part.parse().is_ok_and(|number: u16| number > 0);
+    let parts: Vec<_> = plain.split('.').collect();
+    let at = parts.iter().rposition(is_number).filter(|at| *at > 0 && *at + 2 >= parts.len())?;
+    Some([&parts[..at], &parts[at + 1..]].concat().join("."))
 }
 
 fn overlap(one: &FileSpan, other: &FileSpan) -> bool {
@@ -149,6 +169,20 @@ mod tests {
             spans.add(&batch);
         }
         spans.sentence().is_some()
+    }
+
+    #[test]
+    fn files_that_were_rotated_away_are_told() {
+        let told = |names: &[&str]| {
+            let mut spans = FileSpans::default();
+            names.iter().for_each(|name| spans.begin(&Arc::from(*name)));
+            spans.rotated()
+        };
+        for older in ["a/r.jsonl.1", "a/r.jsonl.1.gz", "a/r.1.jsonl"] {
+            assert!(told(&["a/r.jsonl", older]).is_some_and(|said| said.starts_with(older)), "{older}");
+            assert_eq!(told(&[older, "a/r.jsonl"]), None);
+        }
+        assert_eq!(told(&["part.001", "part.002"]).or(told(&["v1.5.jsonl", "v1.6.jsonl"])), None);
     }
 
     #[test]

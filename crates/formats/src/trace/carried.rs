@@ -126,7 +126,19 @@ impl Carried {
         #[cfg(feature = "tokenize")]
         let of_rows = of_rows.or_else(|| self.remarks().doubt());
         let of_rows = of_rows.or_else(|| self.cut_ids()?.0);
-        of_rows.or_else(|| self.timeline.facts().doubt()).or_else(|| self.turns_doubt())
+        let of_order = of_rows.or_else(|| self.rotated());
+        of_order.or_else(|| self.timeline.facts().doubt()).or_else(|| self.turns_doubt())
+    }
+
+    /// That a file without times stands before an older one.
+    fn rotated(&self) -> Option<String> {
+        self.files.rotated().filter(|_| self.timeline.facts().clock.is_none())
+    }
+
+    /// The same in a sentence.
+    pub fn rotated_note(&self) -> Option<String> {
+        let found = self.rotated()?;
+        Some(format!("{found}, and no row says when its request came: name the oldest file first"))
     }
 
     /// That lists of ids are cut, where they are and the log does not say how long they are.

@@ -49,6 +49,7 @@ mod joined;
 mod lines;
 mod logged;
 mod options;
+mod order_evidence;
 mod paging;
 mod parallel;
 mod reader;

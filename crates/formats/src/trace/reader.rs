@@ -481,6 +481,7 @@ impl TraceReader {
         notes.extend(self.carried.unread().sentences());
         notes.extend(self.carried.repeats_notes());
         notes.extend(self.carried.files.sentence());
+        notes.extend(self.carried.rotated_note());
         notes.extend(self.carried.files.silent_replicas());
         notes.extend(self.carried.set_aside_note());
         notes.extend(self.carried.stated_note());

@@ -6,6 +6,7 @@
 //! moments run backwards.
 
 use super::options::RowOrder;
+use super::order_evidence::OrderEvidence;
 use crate::record::fault::RowFault;
 use crate::record::row::{Draft, RowBatch, StatedTimes};
 use crate::time::{Moment, NumberUnit, TimeBase, TimeForm, words};
@@ -37,6 +38,8 @@ pub(super) struct TraceTimeline {
     asked: HashMap<Scope, Moment>,
     /// Tokens of the last prompt of a conversation, where rows state no time.
     lengths: HashMap<u64, u64>,
+    /// What the order of rows without times is that of.
+    order: OrderEvidence,
     /// Whether the first rows of a file state no moment, while later ones state dates.
     is_stated_late: bool,
     facts: TimeFacts,
@@ -147,6 +150,8 @@ pub struct TimeFacts {
     /// Of conversations without times, requests with a longer prompt than the one before, and with a shorter one.
     pub growing: u64,
     pub shrinking: u64,
+    /// What the order of a trace without times is that of, where it is none in which requests came.
+    pub disorder: Option<String>,
     /// Whether a file has requests that came before those of files before it, as files of one time have.
     pub files_overlap: bool,
     /// Later requests of sessions that state how long they took; those that came before the answer before them had
@@ -179,14 +184,22 @@ const LONG_ON_AVERAGE_MS: u64 = 600_000;
 const FEWEST_DURATIONS: u64 = 10;
 
 impl TimeFacts {
-    /// In a few words, that requests took longer than the whole log, as they do in another unit.
+    /// In a few words, what of the times could change the answer by itself.
     pub fn doubt(&self) -> Option<String> {
+        if let Some(found) = self.disorder() {
+            return Some(format!("{found}, and no row says when its request came"));
+        }
         let anew = self.begins_anew().is_some() && self.clock != Some(TraceClock::Epoch);
         if let Some(found) =
             self.shrink().or(anew.then(|| "the clock of a file begins anew within it".to_owned()))
         {
             return Some(found);
         }
+        self.long_requests()
+    }
+
+    /// In a few words, that requests took longer than the whole log, as they do in another unit.
+    fn long_requests(&self) -> Option<String> {
         let (first, last) = self.span?;
         let (span, mean_ms) = (last.since(first), self.lasted_ms.checked_div(self.lasting)?);
         let are_long = self.lasting >= FEWEST_DURATIONS && mean_ms >= LONG_ON_AVERAGE_MS;
@@ -231,11 +244,17 @@ impl TimeFacts {
         Some(format!("times begin anew{times} at {file}, line {line}, {} back: {means}", words(*by)))
     }
 
+    /// In a few words, what the order is that of, where no row states a moment and it is none in which requests came.
+    pub fn disorder(&self) -> Option<&str> {
+        self.disorder.as_deref().filter(|_| self.clock.is_none())
+    }
+
     /// In a few words, that conversations without times get shorter, as in a file that is newest first.
     fn shrink(&self) -> Option<String> {
         const FEWEST: u64 = 3;
         let Self { growing, shrinking, .. } = *self;
-        (self.clock.is_none() && shrinking >= FEWEST && shrinking >= growing * 9).then(|| {
+        let is_told = self.clock.is_none() && self.disorder.is_none();
+        (is_told && shrinking >= FEWEST && shrinking >= growing * 9).then(|| {
             format!(
                 "{shrinking} of {} later prompts of conversations are shorter than the one before",
                 growing + shrinking
@@ -378,6 +397,12 @@ impl TimeFacts {
                 "{files} newest first from end to end: requests were taken the other way round, those of one time, too"
             ));
         }
+        notes.extend(self.disorder().map(|found| {
+            format!(
+                "{found}, and no row says when its request came: no cache sees requests in such an order, so hits and \
+                 capacities are of another traffic; log `timestamp`, or put the rows in the order in which requests came"
+            )
+        }));
         notes.extend(self.shrink().map(|found| {
             format!(
                 "{found}, and no row says when its request came: such a file is newest first, and its hits are those of \
@@ -396,7 +421,7 @@ impl TimeFacts {
             notes.push(format!("{count} times have no zone and were read as UTC"));
         }
         notes.extend(self.implausible());
-        notes.extend(self.doubt().filter(|_| self.shrink().is_none()).map(|found| {
+        notes.extend(self.long_requests().map(|found| {
             format!(
                 "{found}: their durations may be written in another unit; write `duration_ms` in milliseconds"
             )
@@ -482,6 +507,11 @@ impl TraceTimeline {
             let first_page = first_page.filter(|_| !batch.drafts[at].ids.is_empty());
             if let Err(fault) = self.place_request(&mut batch.drafts[at], name, first_page) {
                 refused.push((at, fault));
+            }
+            let draft = &batch.drafts[at];
+            if draft.when == StatedTimes::Unstated && self.facts.clock.is_none() && !draft.ids.is_empty() {
+                self.order.note(draft, batch, name);
+                self.facts.disorder = self.order.told();
             }
             at += 1;
         }
