@@ -558,9 +558,9 @@ fn seconds_from_a_start_are_read_or_named() {
     assert_eq!(span(&|number| row(number, &ends(number))).0, 931_500);
     let whole = |number: usize| [("start_time", json!(40 * number)), ("end_time", json!(40 * number + 12))];
     assert_eq!(span(&|number| row(number, &whole(number))).0, 920_000);
-    let lasting = |number| [("ts", json!(at(number, 900.0))), ("latency_s", json!(4.0))];
-    assert_eq!(span(&|number| row(number, &lasting(number))).0, 20_700_000);
-    let moon = |number: usize| json!({"timestamp": at(number, 2.7), "input_length": 1024, "output_length": 9, "hash_ids": [0, number]});
+    let lasting = |number| [("ts", json!(at(number, 310.0))), ("latency_s", json!(4.0))];
+    assert_eq!(span(&|number| row(number, &lasting(number))).0, 7_130_000);
+    let moon = |number: usize| json!({"timestamp": at(number, 2.7), "input_length": 32, "output_length": 9, "hash_ids": [0, number]});
     assert_eq!(span(&moon).0, 62_100);
     let (ms, said) = span(&|number| row(number, &[("timestamp", json!(at(number, 700.0)))]));
     assert!(ms == 16_100 && said.contains("--time-unit s"), "{ms}: {said}");
@@ -641,4 +641,32 @@ fn orders_that_are_nobodys_are_reported() {
     };
     let (said, _) = replay(&turns.iter().enumerate().map(timed).collect::<Vec<_>>(), &[]);
     assert!(!said.contains("in such an order"), "{said}");
+}
+
+/// Samples of one prompt were taken for copies.
+#[test]
+fn samples_of_one_prompt_are_no_copies() {
+    let told = |change: &dyn Fn(usize, &mut Value)| {
+        let row = |number: usize| {
+            let mut row = tokens(0, number / 6);
+            let moment = 1_763_640_000_000u64 + 1000 * number as u64 / 6 + 3 * number as u64;
+            set(&mut row, "timestamp", json!(moment));
+            change(number, &mut row);
+            row
+        };
+        replay(&(0..48).map(row).collect::<Vec<_>>(), &[]).0
+    };
+    for (field, value) in [
+        ("seed", &(|at: usize| json!(at)) as &dyn Fn(usize) -> Value),
+        ("sample_index", &|at| json!(at % 6)),
+        ("sampling_params.seed", &|at| json!(7 * at)),
+        ("response_token_ids", &|at| json!([9 * at, 4, 5, 6])),
+    ] {
+        let said = told(&|at, row| set(row, field, value(at)));
+        assert!(!said.contains("repeat the whole prompt"), "{field}: {said}");
+    }
+    for (field, value) in [("seed", json!(42)), ("response_token_ids", json!([9, 4, 5, 6]))] {
+        let said = told(&|_, row| set(row, field, value.clone()));
+        assert!(said.contains("40 of 48 requests repeat the whole prompt"), "{field}: {said}");
+    }
 }

@@ -15,6 +15,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// What an engine generated for the only prompt of a request. `Debug` shows no text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,6 +35,23 @@ impl Generated {
         match self {
             Self::Ids(ids) => ids,
             Self::Unknown | Self::Text(_) => &[],
+        }
+    }
+
+    /// A digest of its begin, by which answers are told apart: what an answer goes on with may not be there yet in a
+    /// log that writes it as it grows.
+    pub(crate) fn digest(&self) -> Option<u64> {
+        const IDS: usize = 16;
+        const BYTES: usize = 64;
+        match self {
+            Self::Ids(ids) if ids.len() > 1 => {
+                Some(xxh3_64_with_seed(bytemuck::cast_slice(&ids[..ids.len().min(IDS)]), 1))
+            }
+            Self::Text(text) if !text.text.is_empty() => {
+                let bytes = text.text.as_bytes();
+                Some(xxh3_64(&bytes[..bytes.len().min(BYTES)]))
+            }
+            Self::Unknown | Self::Ids(_) | Self::Text(_) => None,
         }
     }
 

@@ -4,7 +4,8 @@
 //! A second copy of a prompt finds all of itself, so k copies make a hit rate of (k-1)/k. Whether a prompt that comes
 //! back whole is a copy no prompt says; that it does within seconds, or under the same name, is told with the number.
 //! A count of cached tokens does say: copies of one request have the same one. A request that found more or less than
-//! the one before it is its own, as in a benchmark that sends few prompts often.
+//! the one before it is its own, as in a benchmark that sends few prompts often. So is one that was answered otherwise,
+//! or is another sample of its prompt.
 
 use super::row::{Draft, RowBatch, StatedTimes};
 use aho_corasick::AhoCorasick;
@@ -29,6 +30,9 @@ const TOLD_PROMPTS: u64 = 3;
 /// Names that logs give a request.
 const NAMES: [&str; 9] =
     listed("request_id requestId request-id req_id rid RequestId correlation_id bootstrap_room call_id");
+/// Names of what tells samples of one prompt apart.
+const SAMPLES: [&str; 7] =
+    listed("seed sample_index sample_idx sample_id rollout_index rollout_idx rollout_id");
 
 /// How many prompts come back whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -124,8 +128,33 @@ struct SeenTwin {
     /// When it came, in milliseconds.
     moment: Option<i64>,
     name: Option<u64>,
-    /// Tokens of its answer.
-    answer: Option<u64>,
+    answer: SeenAnswer,
+}
+
+/// What tells requests of one prompt apart.
+#[derive(Debug, Clone, Copy, Default)]
+struct SeenAnswer {
+    /// Tokens of the answer.
+    tokens: Option<u64>,
+    /// Digests of the answer, and of the seed or the number of the sample.
+    text: Option<u64>,
+    sample: Option<u64>,
+}
+
+impl SeenAnswer {
+    /// Whether two requests were sent and answered by themselves: copies of one have one answer. A prefill worker makes
+    /// a token of it.
+    fn is_other_than(&self, other: &Self) -> bool {
+        let both = self.tokens.zip(other.tokens).filter(|(one, other)| *one > 1 && *other > 1);
+        both.is_some_and(|(one, other)| one.abs_diff(other) * 8 > one.max(other))
+            || self.is_other_sample(other)
+    }
+
+    /// Whether they are samples of one prompt: another seed or number, or an answer that begins otherwise.
+    fn is_other_sample(&self, other: &Self) -> bool {
+        let differ = |(one, other): (u64, u64)| one != other;
+        self.sample.zip(other.sample).is_some_and(differ) || self.text.zip(other.text).is_some_and(differ)
+    }
 }
 
 impl Seen for SeenTwin {
@@ -140,15 +169,8 @@ impl SeenTwin {
         let near = |(one, two): (i64, i64)| one.abs_diff(two) <= WITHIN_MS;
         let is_near = earlier.moment.zip(self.moment).is_some_and(near);
         let is_same = is_near || (self.name.is_some() && self.name == earlier.name);
-        earlier.differs != self.differs && is_same && !answers_differ(earlier.answer, self.answer)
+        earlier.differs != self.differs && is_same && !earlier.answer.is_other_than(&self.answer)
     }
-}
-
-/// Whether two requests were answered by themselves: copies of one have one answer. A prefill worker makes a token of
-/// it.
-fn answers_differ(one: Option<u64>, other: Option<u64>) -> bool {
-    let both = one.zip(other).filter(|(one, other)| *one > 1 && *other > 1);
-    both.is_some_and(|(one, other)| one.abs_diff(other) * 8 > one.max(other))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -160,8 +182,7 @@ struct SeenPrompt {
     /// Cached tokens, where they are stated and leave more than the last token to be computed. A decode worker that
     /// gets a prompt from its prefill worker states all the others.
     cached: Option<u64>,
-    /// Tokens of its answer.
-    answer: Option<u64>,
+    answer: SeenAnswer,
     came_back: bool,
     was_looked_up: bool,
 }
@@ -178,7 +199,7 @@ impl SeenPrompt {
         moment: Option<i64>,
         name: Option<u64>,
         cached: Option<u64>,
-        answer: Option<u64>,
+        answer: SeenAnswer,
     ) -> Self {
         Self { digest, moment, name, cached, answer, came_back: false, was_looked_up: false }
     }
@@ -193,7 +214,8 @@ impl PromptRepeats {
             let whole = digest_of(draft, batch, draft.scope, pool);
             // In whatever pool, and under whatever name of a model in its scope.
             let anywhere = digest_of(draft, batch, Scope::GLOBAL, "");
-            let (name, answer) = (draft.request_id, draft.output_tokens);
+            let name = draft.request_id;
+            let answer = SeenAnswer { tokens: draft.output_tokens, text: draft.answer, sample: draft.sample };
             let is_new = self.see(SeenPrompt::of(whole, moment, name, cached_of(draft), answer));
             self.facts.note_found(draft, is_new);
             let pool = xxh3_64(pool.as_bytes());
@@ -216,7 +238,9 @@ impl PromptRepeats {
         let digest = digest(ids.len(), event.input_tokens, parts, event.scope, pool);
         let of_prompt = |cached: &u64| event.input_tokens.is_none_or(|tokens| cached + 1 < tokens);
         let cached = event.cached_tokens.count().filter(of_prompt);
-        self.see(SeenPrompt::of(digest, moment, request_name(record), cached, event.output_tokens));
+        let (name, sample) = request_names(record);
+        let answer = SeenAnswer { tokens: event.output_tokens, text: None, sample };
+        self.see(SeenPrompt::of(digest, moment, name, cached, answer));
     }
 
     /// Whether no request before had the prompt.
@@ -239,6 +263,9 @@ impl RepeatFacts {
     /// Counts a prompt that was seen before, and notes on it what is known of both.
     fn compare(&mut self, earlier: SeenPrompt, prompt: &mut SeenPrompt) {
         (prompt.came_back, prompt.was_looked_up) = (earlier.came_back, earlier.was_looked_up);
+        if earlier.answer.is_other_sample(&prompt.answer) {
+            return;
+        }
         let apart = earlier.moment.zip(prompt.moment).map(|(one, other)| one.abs_diff(other));
         let is_same_name = prompt.name.is_some() && prompt.name == earlier.name;
         if !is_same_name && apart.is_none_or(|apart| apart > WITHIN_MS) {
@@ -253,7 +280,7 @@ impl RepeatFacts {
             return;
         }
         let found = earlier.cached.zip(prompt.cached);
-        let is_answered = answers_differ(earlier.answer, prompt.answer);
+        let is_answered = earlier.answer.is_other_than(&prompt.answer);
         let is_looked_up = !is_same_name && (is_answered || found.is_some_and(|(before, now)| before != now));
         self.whole += 1;
         self.repeated_prompts += u64::from(!earlier.came_back);
@@ -261,8 +288,9 @@ impl RepeatFacts {
         self.same_name += u64::from(is_same_name);
         let is_at_once = apart == Some(0) && earlier.cached == prompt.cached;
         self.same_time += u64::from(is_at_once);
-        self.identical +=
-            u64::from(is_at_once && earlier.answer == prompt.answer && earlier.name == prompt.name);
+        self.identical += u64::from(
+            is_at_once && earlier.answer.tokens == prompt.answer.tokens && earlier.name == prompt.name,
+        );
         self.farthest_ms = self.farthest_ms.max(apart.unwrap_or(0));
         prompt.came_back = true;
         prompt.was_looked_up |= is_looked_up;
@@ -437,20 +465,29 @@ fn digest_of(draft: &Draft, batch: &RowBatch, scope: Scope, pool: &str) -> u64 {
 
 /// All of these names at once: in many bytes at a time, where the processor can, and one by one where one of them is
 /// there.
-static NAMED: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new(NAMES));
-static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(NAMES).ok());
+static NAMED: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new(NAMES.iter().chain(&SAMPLES)));
+static FINDER: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| AhoCorasick::new(NAMES.iter().chain(&SAMPLES)).ok());
 
-/// A digest of the name that a record gives its request, wherever in it that stands; by the first of the names if it
-/// has several.
-pub(crate) fn request_name(record: &[u8]) -> Option<u64> {
+/// Digests of the name that a record gives its request and of the one that it gives its sample, wherever in it they
+/// stand; by the first of the names if it has several.
+pub(crate) fn request_names(record: &[u8]) -> (Option<u64>, Option<u64>) {
     if NAMED.as_ref().is_some_and(|names| names.find(record).is_none()) {
-        return None;
+        return (None, None);
     }
-    let found = FINDER.as_ref()?.find_iter(record);
-    let keys = found.filter(|found| is_key(record, found.start(), found.len()));
-    let named = keys.filter_map(|found| Some((found.pattern(), value_behind(&record[found.end()..])?)));
-    let told = named.filter(|(_, value)| !value.is_empty() && *value != b"null");
-    told.min_by_key(|(name, _)| *name).map(|(_, value)| xxh3_64(value))
+    let mut best: [Option<(usize, &[u8])>; 2] = [None; 2];
+    let found = FINDER.as_ref().into_iter().flat_map(|names| names.find_iter(record));
+    for found in found.filter(|found| is_key(record, found.start(), found.len())) {
+        let value =
+            value_behind(&record[found.end()..]).filter(|value| !value.is_empty() && *value != b"null");
+        let rank = found.pattern().as_usize();
+        let best = &mut best[usize::from(rank >= NAMES.len())];
+        if let Some(value) = value.filter(|_| best.is_none_or(|(known, _)| rank < known)) {
+            *best = Some((rank, value));
+        }
+    }
+    let [request, sample] = best.map(|named| named.map(|(_, value)| xxh3_64(value)));
+    (request, sample)
 }
 
 /// Whether what stands here is the whole of a member's name, also where the object is packed in a text.
@@ -481,11 +518,29 @@ mod tests {
             br#"{"log": "{\"request_id\": \"r1\"}"}"#,
             br#"{"headers": {"x-request-id": "r1"}}"#,
         ];
-        let names: Vec<_> = same.map(request_name).to_vec();
+        let names: Vec<_> = same.map(|record| request_names(record).0).to_vec();
         assert!(names[0].is_some() && names.iter().all(|name| *name == names[0]), "{names:?}");
         for other in [&br#"{"prompt": "the request_id of it"}"#[..], br#"{"request_id": null}"#, b"{}"] {
-            assert_eq!(request_name(other), None, "{}", String::from_utf8_lossy(other));
+            assert_eq!(request_names(other), (None, None), "{}", String::from_utf8_lossy(other));
         }
+    }
+
+    #[test]
+    fn samples_of_one_prompt_are_requests() {
+        let told = |change: &dyn Fn(u64, &mut Draft)| {
+            let mut sent = batch(&(0..40).map(|at| (at / 8, at as u64 / 8, None)).collect::<Vec<_>>());
+            sent.drafts.iter_mut().enumerate().for_each(|(at, draft)| change(at as u64 % 8, draft));
+            let mut repeats = PromptRepeats::default();
+            repeats.add(&sent);
+            repeats.facts().doubt()
+        };
+        assert!(told(&|_, _| ()).is_some_and(|said| said.starts_with("35 of 40 requests repeat")));
+        assert!(told(&|_, draft| (draft.answer, draft.sample) = (Some(7), Some(7))).is_some());
+        assert_eq!(told(&|at, draft| draft.answer = Some(at)), None);
+        assert_eq!(told(&|at, draft| draft.sample = Some(at)), None);
+        let of = |record: &str| request_names(record.as_bytes()).1;
+        assert!(of(r#"{"seed": 1}"#).is_some() && of(r#"{"seed": 1}"#) != of(r#"{"seed": 2}"#));
+        assert_eq!(of(r#"{"prompt": "a seed of it"}"#), None);
     }
 
     fn batch(prompts: &[(i64, u64, Option<u64>)]) -> RowBatch {

@@ -77,6 +77,9 @@ pub(crate) struct Draft {
     pub opening: Option<u64>,
     /// A digest of the request's own name.
     pub request_id: Option<u64>,
+    /// Digests of what it was answered, and of the seed or the number of its sample.
+    pub answer: Option<u64>,
+    pub sample: Option<u64>,
     pub session: Option<Range<usize>>,
     /// Its model, or the pool that its event names.
     pub pool: Option<Range<usize>>,
@@ -125,6 +128,7 @@ impl Draft {
         self.duration_ms = observed.duration.map(ms_of);
         (self.output_tokens, self.cached_tokens) = (observed.output_tokens, observed.cached_tokens);
         self.cache_writes = observed.cache_writes;
+        self.answer = observed.answer.digest();
     }
 
     /// States when the request came.

@@ -1,9 +1,9 @@
 //! What a record says of its requests wherever in it that stands: that no engine computed the prompt, and the
-//! request's name.
+//! request's name and that of its sample.
 
 use super::fault::RowFault;
 use super::outcome::served_elsewhere;
-use super::repeats::request_name;
+use super::repeats::request_names;
 use super::row::RowBatch;
 
 /// Reads a record, unless it says that no engine computed its prompt; a single request of it has the name that it
@@ -19,10 +19,10 @@ pub(crate) fn read_served(
     }
     let first = batch.drafts.len();
     read(batch)?;
-    if let [draft] = &mut batch.drafts[first..]
-        && draft.request_id.is_none()
-    {
-        draft.request_id = request_name(brief);
+    if let [draft] = &mut batch.drafts[first..] {
+        let (name, sample) = request_names(brief);
+        draft.request_id = draft.request_id.or(name);
+        draft.sample = sample;
     }
     Ok(())
 }
