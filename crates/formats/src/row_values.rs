@@ -1,6 +1,7 @@
 //! The values of a row by their paths, whatever they are packed in, and the row without those at one.
 
 use crate::almost_json;
+use crate::census::FRONT;
 use crate::packed::{json_in, text_of_bytes};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -12,8 +13,10 @@ const MAX_ITEMS: usize = 64;
 
 /// A row: JSON, behind other text where a log writes some in front of it.
 pub(crate) struct RowValue<'r> {
-    before: &'r [u8],
+    pub before: &'r [u8],
     pub value: Value,
+    /// How long it is.
+    pub bytes: usize,
 }
 
 impl<'r> RowValue<'r> {
@@ -29,7 +32,7 @@ impl<'r> RowValue<'r> {
             let mut value: Value =
                 read.or_else(|| serde_json::from_slice(&almost_json::as_json(json)?).ok())?;
             value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(write_bytes_as_text);
-            Some(Self { before, value })
+            Some(Self { before, value, bytes: row.len() })
         })
     }
 
@@ -39,7 +42,7 @@ impl<'r> RowValue<'r> {
         if let Some(path) = without {
             remove(&mut value, "", path, 0);
         }
-        let mut row = self.before.to_vec();
+        let mut row = if without == Some(FRONT) { Vec::new() } else { self.before.to_vec() };
         row.extend_from_slice(value.to_string().as_bytes());
         row
     }
@@ -109,13 +112,15 @@ fn walk_from(path: &str, value: &Value, depth: usize, visit: &mut dyn FnMut(&str
             let (first, behind) = items.split_at(items.len().min(MAX_ITEMS / 2));
             // No even step, for lists whose items alternate.
             let step = behind.len().div_ceil(MAX_ITEMS / 2) | 1;
-            for item in first.iter().chain(behind.iter().step_by(step)) {
+            let is_tuple = is_tuple(path, items);
+            for (at, item) in first.iter().chain(behind.iter().step_by(step)).enumerate() {
                 match pair_name(item) {
                     Some(name) => {
                         let inner = item.get("value").or_else(|| item.get("Value")).unwrap_or(&Value::Null);
                         walk_from(&member(path, name), inner, depth + 1, visit);
                     }
                     None if item.is_number() => return,
+                    None if is_tuple => walk_from(&format!("{path}[{at}]"), item, depth + 1, visit),
                     None => walk_from(&format!("{path}[]"), item, depth + 1, visit),
                 }
             }
@@ -126,6 +131,11 @@ fn walk_from(path: &str, value: &Value, depth: usize, visit: &mut dyn FnMut(&str
         },
         _ => visit(path, value),
     }
+}
+
+/// Whether a list within a list is a row of it, each of whose items has a meaning of its own: `[time, line]`.
+fn is_tuple(path: &str, items: &[Value]) -> bool {
+    path.ends_with("[]") && items.len() <= MAX_ITEMS / 2 && items.first().is_some_and(Value::is_string)
 }
 
 /// Whether what lies below `here` may be, or hold, what lies at `path`.
@@ -140,11 +150,16 @@ fn remove(value: &mut Value, here: &str, path: &str, depth: usize) {
     match value {
         Value::Object(members) => remove_members(members, here, path, depth),
         Value::Array(items) => {
-            let each = format!("{here}[]");
+            let (is_tuple, mut at) = (is_tuple(here, items), 0..);
             items.retain_mut(|item| {
-                let inner = pair_name(item).map_or_else(|| each.clone(), |name| member(here, name));
-                if inner == path {
+                let at = at.next().filter(|_| is_tuple).map_or_else(String::new, |at: usize| at.to_string());
+                let inner =
+                    pair_name(item).map_or_else(|| format!("{here}[{at}]"), |name| member(here, name));
+                if inner == path && !is_tuple {
                     return false;
+                }
+                if inner == path {
+                    *item = Value::Null;
                 }
                 if leads_to(&inner, path) {
                     let held = match pair_name(item).is_some() {
@@ -239,6 +254,19 @@ mod tests {
             assert!(less.contains("\"d\""), "{path}: {less}");
         }
         assert_eq!(row.written(Some("nothing.here")), row.written(None));
+    }
+
+    #[test]
+    fn items_of_a_tuple_have_paths_of_their_own() {
+        let text = json!({"values": [["17", "{\"a\": 1}"], ["18", "{\"a\": 2}"]], "b": ["x"]}).to_string();
+        let row = RowValue::of(text.as_bytes()).expect("JSON");
+        let mut paths = Vec::new();
+        walk(&row.value, &mut |path, value| paths.extend((!value.is_array()).then(|| path.to_owned())));
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths, ["", "b[]", "values[][0]", "values[][1]", "values[][1].a"]);
+        let less = String::from_utf8(row.written(Some("values[][0]"))).expect("text");
+        assert!(less.contains("[null,\"{") && !less.contains("17"), "{less}");
     }
 
     #[test]

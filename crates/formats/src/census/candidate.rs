@@ -1,6 +1,7 @@
 //! Fields that could matter by their names and values, before anybody has tried whether they are read.
 
 use super::caches::cache_named_in;
+use super::front::{FRONT, named_in};
 use super::rules::{UnreadKind, kind_of};
 use super::shares::share_of;
 use crate::row_values::{RowValue, walk};
@@ -40,6 +41,10 @@ pub(super) fn note(row: &RowValue<'_>, number: usize, candidates: &mut Candidate
             candidates.entry(key).or_insert_with(|| Candidate::of(kind)).add(number, path, value);
         }
     });
+    for (kind, named) in named_in(row.before) {
+        let candidate = candidates.entry((FRONT.to_owned(), kind)).or_insert_with(|| Candidate::of(kind));
+        candidate.add(number, FRONT, &Value::from(named));
+    }
 }
 
 impl Candidate {

@@ -8,6 +8,8 @@
 mod caches;
 mod candidate;
 mod contradictions;
+mod front;
+mod lists;
 mod lookups;
 mod pages;
 mod partial;
@@ -24,6 +26,7 @@ mod trial;
 mod unshown;
 mod words;
 
+pub(crate) use front::FRONT;
 pub use rules::UnreadKind;
 pub use sample::RowSample;
 
@@ -116,23 +119,21 @@ pub struct FieldCensus {
 impl FieldCensus {
     /// Looks at these rows. `read` reads a row by itself; nothing where it has no request.
     pub fn take(sample: &RowSample, read: &mut dyn FnMut(&[u8]) -> Option<RowReading>) -> Self {
-        let (mut candidates, mut values, mut lengths) = (BTreeMap::new(), Vec::new(), Vec::new());
-        for bytes in sample.rows() {
-            let Some(row) = RowValue::of(bytes) else { continue };
-            note(&row, values.len(), &mut candidates);
-            values.push(row);
-            lengths.push(bytes.len());
-        }
-        let count = values.len() as u64;
+        let values: Vec<_> = sample.rows().filter_map(RowValue::of).collect();
         let spread = sample.spread_rows().min(values.len());
-        candidates.retain(|_, candidate: &mut Candidate| candidate.matters(count));
-        candidates.values_mut().for_each(|candidate| candidate.choose(&lengths));
         let mut rows = Rows { rows: values, spread, readings: HashMap::new(), read };
+        let rest = rows.rest_of_pages();
+        rows.split_lists();
+        let (mut candidates, count) = (BTreeMap::new(), rows.rows.len() as u64);
+        rows.rows.iter().enumerate().for_each(|(number, row)| note(row, number, &mut candidates));
+        candidates.retain(|_, candidate: &mut Candidate| candidate.matters(count));
+        let lengths: Vec<_> = rows.rows.iter().map(|row| row.bytes).collect();
+        candidates.values_mut().for_each(|candidate| candidate.choose(&lengths));
         let mut unread = rows.unread(candidates);
         let parted = rows.parted(&unread);
         unread.extend(parted);
         WHOLE_ROWS.iter().for_each(|find| unread.extend(rows.of_whole_rows(*find)));
-        unread.extend(rows.rest_of_pages());
+        unread.extend(rest);
         unread.sort_by_key(|field| (std::cmp::Reverse(field.rows), field.kind));
         let (models, unread) = unread.into_iter().partition(|field| field.kind == UnreadKind::Model);
         Self { rows: count, unread, models }

@@ -213,6 +213,9 @@ fn name_kind(path: &str, own: &[&str], last: &[String], value: &Value) -> Option
         Some(UnreadKind::Adapter)
     } else if is_deployment || (is(&CACHES) && !is_asking(last) && !is_asking(&around)) {
         (!is_in_front(own) && !is_in_front(&[text]) && !is_route(text)).then_some(UnreadKind::Cache)
+    } else if any(last, &["stream"]) && any(last, &["log", "name"]) {
+        // CloudWatch has one of each task.
+        Some(UnreadKind::Cache)
     } else if any(&around, &SERVING) && (is_name(last) || any(last, &["actor", "task"])) {
         Some(UnreadKind::Cache)
     } else if is(&OWNERS) && !is_of_caller(path) {
@@ -440,6 +443,7 @@ mod tests {
             ("date", json!(45939.37037), Some(UnreadKind::Time)),
             ("processing_time", json!(45939.37037), None),
             ("values[][]", json!("1763640005159000000"), None),
+            ("values[][0]", json!("1763640005159000000"), Some(UnreadKind::Time)),
             ("span.start_ns", json!("1763640005159000000"), Some(UnreadKind::Time)),
             ("start_ms", json!(1_763_640_005_159_i64), Some(UnreadKind::Time)),
             ("sampled_one_in", json!(50), Some(UnreadKind::SampleRate)),
@@ -470,6 +474,8 @@ mod tests {
             ("choices[].model", json!("qwen"), None),
             ("model_revision", json!("ab".repeat(20)), Some(UnreadKind::Adapter)),
             ("resource.labels.location", json!("us-east1"), Some(UnreadKind::Owner)),
+            ("logStreamName", json!("ecs/app/0f1e"), Some(UnreadKind::Cache)),
+            ("stream", json!("stdout"), None),
             ("gateway_pod", json!("gw-1"), None),
             ("gateway.upstream_pod", json!("a"), Some(UnreadKind::Cache)),
             ("endpoint", json!("/v1/chat/completions"), None),

@@ -17,17 +17,24 @@ const DAYS: std::ops::Range<f64> = 36_526.0..73_050.0;
 pub(super) fn is_time(last: &[String], value: &Value) -> bool {
     const TIMES: [&str; 14] =
         listed("time timestamp ts date at created start started received begin when logged unix ns");
-    /// 2001 to 2096, in seconds.
-    const SECONDS: std::ops::Range<f64> = 1e9..4e9;
     let text = value.as_str().unwrap_or_default();
     let digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
     let is_date = (16..=40).contains(&text.len())
         && [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15].into_iter().all(digit)
         && text.as_bytes()[4] == b'-';
     let number = value.as_f64().or_else(|| text.parse().ok()).unwrap_or(0.0);
-    let is_moment = [1.0, 1e3, 1e6, 1e9].iter().any(|unit| SECONDS.contains(&(number / unit)));
+    // Loki writes it in front of each line.
+    let is_of_line = text.len() == 19 && last.last().is_some_and(|name| name == "0") && is_moment(number);
     let is_of_days = DAYS.contains(&number) && number.fract() != 0.0;
-    is_date || (is_moment && any(last, &TIMES)) || (is_of_days && any(last, &["date", "datetime", "day"]))
+    is_date
+        || is_of_line
+        || (is_moment(number) && any(last, &TIMES))
+        || (is_of_days && any(last, &["date", "datetime", "day"]))
+}
+
+/// Whether a number is a time of 2001 to 2096, in seconds to nanoseconds since 1970.
+pub(super) fn is_moment(number: f64) -> bool {
+    [1.0, 1e3, 1e6, 1e9].iter().any(|unit| (1e9..4e9).contains(&(number / unit)))
 }
 
 /// Whether a name is one of when a request came, and not of when something else began.
