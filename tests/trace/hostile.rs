@@ -296,8 +296,8 @@ fn an_unknown_format_says_what_was_seen_and_what_to_do() {
     assert_eq!(
         error.to_string(),
         "cannot tell the format of trace trace from line 2: a JSON object with the fields question, n, of no format \
-         that is known; a request in it is named with --request, and a file that begins with another line with \
-         --format and --skip-bad-rows"
+         that is known; a request in it, or a prompt that is a text, is named with --request, and a file that begins \
+         with another line with --format (openai for chats) and --skip-bad-rows"
     );
     let chat = read(b"{\"prompt\":\"secret\",\"n\":1}\n", &ReadOptions::default()).expect_err("no model");
     assert!(!chat.to_string().contains("secret"), "{chat}");

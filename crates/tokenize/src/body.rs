@@ -267,7 +267,9 @@ impl<'a> Body<'a> {
                 refuse(ErrorCode::UnrenderedField, detail)
             }
             (None, None, None) if self.user_prompt.is_none() => {
-                refuse(ErrorCode::MissingField, "the body has neither messages, prompt nor input")
+                let detail = "the body has neither messages, prompt nor input; an answer on a row of its own is read \
+                    beside its request, as `response`: left out with --skip-bad-rows, its duration and cached tokens are, too";
+                refuse(ErrorCode::MissingField, detail)
             }
             _ => Ok(()),
         }

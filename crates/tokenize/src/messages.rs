@@ -103,7 +103,7 @@ impl Preparation {
                     .collect::<Result<Vec<_>, _>>()?
             }
             _ => {
-                let what = "its content is neither text nor a list of parts";
+                let what = "its content is neither text nor a list of parts; an object by itself is one in a list, [...]";
                 return Err(refused(ErrorCode::InvalidBody, index, what));
             }
         };

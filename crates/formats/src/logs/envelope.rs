@@ -52,7 +52,8 @@ impl RecordPath {
         self.0.is_empty()
     }
 
-    /// The names of the members that lead on from the last record that is one of several, or from the line itself.
+    /// The names of the members that lead on from the last record that is one of several, or from the line itself; none
+    /// from an item that is told by its name, for those beside it have members of the same names.
     pub fn names(&self) -> Vec<String> {
         let name = |step: &PathStep| match step {
             PathStep::Member(name) => Some(name.clone()),
@@ -60,6 +61,10 @@ impl RecordPath {
         };
         let mut names: Vec<String> = self.0.iter().rev().map_while(name).collect();
         names.reverse();
+        let around = self.0.len() - names.len();
+        if matches!(self.0[..around].last(), Some(PathStep::Named(_))) {
+            names.clear();
+        }
         names
     }
 

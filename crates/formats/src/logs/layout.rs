@@ -13,6 +13,7 @@ use crate::record::stated_time::StatedTime;
 use crate::time::{NumberUnit, Numbers, Time, WrittenTime};
 use kvset_core::request::endpoint::generates_no_text;
 use kvset_core::units::names::listed;
+use serde::de::IgnoredAny;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -310,12 +311,33 @@ fn written<'r>(record: &'r [u8], path: &str) -> Result<Option<WrittenTime<'r>>, 
     Ok(Some(found).filter(says_something).map(|found| WrittenTime::of_text(found.text)))
 }
 
-/// The request at the place that the operator named.
+/// The request at the place that the operator named; a text there that is no JSON is the prompt of a completion.
 fn found_at<'r>(path: &FieldPath, record: &'r [u8]) -> Result<Cow<'r, str>, DecodeError> {
-    path.find(record)?.ok_or_else(|| {
-        let detail = format!("there is no request at `{path}`, where it is looked for");
-        DecodeError::new(ErrorCode::MissingField, detail)
+    let missing = |detail| DecodeError::new(ErrorCode::MissingField, detail);
+    let found = path.at(record)?;
+    let found =
+        found.ok_or_else(|| missing(format!("there is no request at `{path}`, where it is looked for")))?;
+    if found.quoted && matches!(found.text.trim(), "" | "-") {
+        return Err(missing(format!(
+            "`{path}` is empty: where a proxy put the body into a file, as nginx does with those above its \
+             client_body_buffer_size, raise that; without these rows the longest prompts are missing"
+        )));
+    }
+    Ok(if found.quoted && is_prompt(&found.text) {
+        Cow::Owned(serde_json::json!({ "prompt": found.text }).to_string())
+    } else {
+        found.text
     })
+}
+
+/// Whether a text is a prompt as it stands: neither an object, whole or cut, nor a list.
+fn is_prompt(text: &str) -> bool {
+    match text.trim_start().as_bytes().first() {
+        Some(b'{') => false,
+        // `[INST]` begins a prompt, too.
+        Some(b'[') => serde_json::from_str::<IgnoredAny>(text).is_err(),
+        _ => true,
+    }
 }
 
 /// The refusal of a record that has no prompt at `path`.
@@ -335,6 +357,24 @@ pub(crate) fn token_ids(json: &str) -> Option<Vec<Vec<u32>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_at_the_place_of_a_request_is_a_prompt() {
+        let path: FieldPath = "input".parse().expect("a path");
+        let found = |input: &str| {
+            let record = serde_json::json!({ "input": input }).to_string();
+            found_at(&path, record.as_bytes()).map(Cow::into_owned).map_err(|error| error.to_string())
+        };
+        for prompt in ["[INST] Hi [/INST]", "system\nBe \"brief\"."] {
+            assert_eq!(found(prompt), Ok(serde_json::json!({ "prompt": prompt }).to_string()));
+        }
+        for body in ["{\"messages\": []}", "[1, 2]", "{\"messages\": [{\"ro"] {
+            assert_eq!(found(body).as_deref(), Ok(body));
+        }
+        for empty in ["", "-"] {
+            assert!(found(empty).expect_err("empty").contains("client_body_buffer_size"));
+        }
+    }
 
     #[test]
     fn token_ids_are_one_list_or_several() {

@@ -42,9 +42,13 @@ impl FieldPath {
     /// # Errors
     /// The record, or a string on the way, is not JSON.
     pub fn find<'r>(&self, record: &'r [u8]) -> Result<Option<Cow<'r, str>>, DecodeError> {
+        Ok(self.at(record)?.map(|value| value.text))
+    }
+
+    /// The same, with whether it stood in a string.
+    pub(super) fn at<'r>(&self, record: &'r [u8]) -> Result<Option<PathValue<'r>>, DecodeError> {
         let found = find(record, self.0.iter().map(String::as_str));
-        let found = found.map_err(|what| undecodable(what, &self.to_string()))?;
-        Ok(found.map(|value| value.text))
+        found.map_err(|what| undecodable(what, &self.to_string()))
     }
 }
 

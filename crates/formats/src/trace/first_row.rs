@@ -53,7 +53,7 @@ impl<'r> FirstRow<'r> {
     /// Whether it is a session: its requests have each their time, their pages, or their own requests.
     pub fn is_session(&self) -> bool {
         self.any("requests", |json| match first_item(json) {
-            None => json != "null",
+            None => json != "null" && !json.starts_with('{'),
             Some(None) => true,
             Some(Some(first)) => {
                 FirstRow::of(first).is_some_and(|first| first.has(&["t", "hash_ids", "requests"]))
@@ -83,8 +83,9 @@ impl<'r> FirstRow<'r> {
             count => format!(" and {count} more"),
         };
         format!(
-            "a JSON object with the fields {}{more}, of no format that is known; a request in it is named with \
-             --request, and a file that begins with another line with --format and --skip-bad-rows",
+            "a JSON object with the fields {}{more}, of no format that is known; a request in it, or a prompt that is a text, is \
+             named with --request, and a file that begins with another line with --format (openai for chats) and \
+             --skip-bad-rows",
             shown.join(", ")
         )
     }

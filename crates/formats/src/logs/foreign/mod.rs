@@ -15,7 +15,7 @@ use table::{DESPITE, FILES, Foreign, Mark, NO_COUNTS, RECORDS, TEXTS};
 const BREAKS_OFF: &str = "a JSON object breaks off, as where a collector splits long lines (Docker after 16 KiB): join \
     them, with Fluent Bit's multiline.parser docker, cri or Vector's auto_partial_merge";
 const BARE_MESSAGES: &str = "a list of messages and nothing around it: write {\"timestamp\": ..., \"model\": ..., \
-    \"messages\": [...]} a line";
+    \"messages\": [...]} a line for each request; in a transcript, each answer was one, with all messages before it";
 const TEXT: &str = "a text, neither a JSON object nor an array: log requests with their prompts as JSON lines; where \
     such lines stand among others, --format with their kind and --skip-bad-rows read them";
 
@@ -68,8 +68,19 @@ pub fn describe(record: &[u8]) -> Option<String> {
         )),
         None if has_counts => Some(format!("it has counts of tokens and no prompt: {NO_COUNTS}")),
         None if is_text(text) => Some(TEXT.to_owned()),
+        None if let Some(name) = not_kept(text) => Some(format!(
+            "its `{name}` is null, as where a body was too large to log: --request {name} names where requests are, and \
+             --skip-bad-rows leaves such rows out"
+        )),
         found => found,
     }
+}
+
+/// The field of a request that was not kept.
+fn not_kept(record: &str) -> Option<&'static str> {
+    let members = members(record)?;
+    let is_null = |name: &&str| members.iter().any(|(known, json)| known == name && json.get() == "null");
+    ["request", "request_body", "requestBody", "body", "payload", "input"].into_iter().find(is_null)
 }
 
 /// Whether a value is a list of messages, each of somebody.

@@ -113,6 +113,11 @@ pub(super) const TEXTS: &[Foreign] = &[
         instead: NO_COUNTS,
     },
     Foreign {
+        marks: &[&[Begins("", "==> "), Says(" <==")]],
+        what: "what `tail` prints of several files, their names between their lines",
+        instead: "give the files themselves, as FILE FILE",
+    },
+    Foreign {
         marks: &[&[Begins("", "<")]],
         what: "XML or HTML, no JSON",
         instead: "log requests as JSON lines",
@@ -185,6 +190,22 @@ pub(super) const DESPITE: &[Foreign] = &[
         instead: "log the requests that it sends, at a gateway in front of the model or at the engine",
     },
     Foreign {
+        marks: &[&[Has("samples/0/events/0/event")]],
+        what: "a log of inspect_ai's, whose requests are events of its samples",
+        instead: "write those: jq -c '.samples[].events[] | select(.event == \"model\") | {timestamp, model, messages: \
+            .input, tools}'; condensed logs have texts apart, as `attachments`",
+    },
+    Foreign {
+        marks: &[&[Has("trajectory/0/query/0/role")]],
+        what: "the trajectory of an agent's run, which has what each request asked as `query`",
+        instead: "write those: jq -c '.trajectory[] | {messages: .query}'",
+    },
+    Foreign {
+        marks: &[&[Has("trajectory_format"), Has("messages")], &[Has("info/model_stats"), Has("messages")]],
+        what: "the transcript of an agent's run, in which each answer was a request of its own",
+        instead: "log the requests, at a gateway in front of the model or at the engine",
+    },
+    Foreign {
         marks: &[&[EachAsks]],
         what: "one object with a request under each of its names",
         instead: "put each request on a line of its own, with `jq -c '.[]'`",
@@ -197,6 +218,12 @@ pub(super) const RECORDS: &[Foreign] = &[
         marks: &[&[Has("message/0/role"), Has("message/0/text")]],
         what: "a row of Dify's, with messages as `message` and their texts as `text`",
         instead: "write them as `messages`, each with its text as `content`",
+    },
+    Foreign {
+        marks: &[&[Has("prompt/raw"), Has("promptIdx")]],
+        what: "a result of promptfoo's, which has its prompt as a text (`prompt.raw`)",
+        instead: "write those: jq -c '.results.results[] | {messages: (.prompt.raw | fromjson)}', or {prompt: \
+            .prompt.raw} where it is no list of messages",
     },
     Foreign {
         marks: &[&[Has("input_history/0/role")]],
@@ -333,10 +360,11 @@ pub(super) const RECORDS: &[Foreign] = &[
             &[Begins("type", "turn_context"), Has("payload")],
             &[Begins("type", "event_msg"), Has("payload")],
             &[Begins("type", "session"), Has("cwd")],
+            &[Has("working_dir"), Has("message_count")],
             &[Has("parentUuid"), Has("sessionId")],
             &[Has("checkpoint"), Has("history")],
         ],
-        what: "a transcript of an agent's session (as Codex and Claude Code keep it), which has messages and not the \
+        what: "a transcript of an agent's session (as Codex, Claude Code and Goose keep it), which has messages and not the \
             requests made of them",
         instead: "log the requests, at a gateway in front of the model or at the engine",
     },

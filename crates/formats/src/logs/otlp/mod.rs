@@ -21,6 +21,8 @@ mod sdks;
 mod tools;
 mod vercel;
 
+use super::envelope;
+use super::shape::PromptKind;
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::record::observed::{CacheWrites, ObservedRequest};
@@ -28,6 +30,7 @@ use crate::time::{NumberUnit, Numbers, TimeNumber, WrittenTime};
 use export::items;
 use item::{LoggedItem, is_details, is_message};
 use kvset_core::request::event::CachedTokens;
+use memchr::memmem;
 use messages::AnyValue;
 use sdks::Sdk;
 use std::borrow::Cow;
@@ -43,6 +46,12 @@ const MAX_NAMES: usize = 256;
 
 pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
     let items = nested::innermost(items(record)?, may_be_request);
+    if items.is_empty() && memmem::find(record, b"logRecords").is_some() && holds_another_log(record) {
+        return Ok(Logged::PassedOver(
+            "its log records have requests of another log as texts in their bodies: take these out, with jq -c \
+             '.resourceLogs[].scopeLogs[].logRecords[].body.stringValue | fromjson'",
+        ));
+    }
     if items.is_empty() {
         return Ok(Logged::PassedOver(
             "it has no span or log record of a request to a model that was answered",
@@ -51,6 +60,12 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
     let (count, place) = (items.len(), places.request.clone());
     let requests = items.into_iter().map(move |item| request(&item?, place.as_ref()));
     Ok(Logged::Requests { count, requests: Box::new(requests) })
+}
+
+/// Whether the body of a log record is a request, or has one in it, as JSON in a text.
+fn holds_another_log(record: &[u8]) -> bool {
+    envelope::open(record, &mut |inner| std::str::from_utf8(inner).ok().and_then(PromptKind::of).is_some())
+        .is_some()
 }
 
 /// Whether a record is of this kind in protobuf, and tells of requests to models.
