@@ -17,8 +17,21 @@ const LAST_IDS: usize = 16;
 /// How many ids show whether it is worth looking further.
 const GLANCE: usize = 8;
 
+/// A picture's and a film's mark, and a sound's, before an engine puts as many in its place as it takes, of the models that
+/// have one between a begin and an end: Qwen's.
+const MARKS: [[u32; 3]; 3] =
+    [[151_652, 151_655, 151_653], [151_652, 151_656, 151_653], [151_647, 151_646, 151_648]];
+
 /// Whether some ids in a row are placeholders rather than text.
 pub fn has_placeholders(tokens: &[u32]) -> bool {
+    has_runs(tokens) || has_marks(tokens)
+}
+
+fn has_marks(tokens: &[u32]) -> bool {
+    tokens.windows(3).any(|ids| MARKS.iter().any(|mark| mark == ids))
+}
+
+fn has_runs(tokens: &[u32]) -> bool {
     (0..tokens.len()).step_by(STRIDE).any(|at| {
         let glance = &tokens[at..tokens.len().min(at + GLANCE)];
         glance.len() == GLANCE && pair(glance).is_some() && stretch(tokens, at) >= FEWEST
@@ -92,7 +105,7 @@ impl Placeholders {
         let Self { requests, with_placeholders, .. } = self;
         (*with_placeholders > 0).then(|| {
             format!(
-                "{with_placeholders} of {requests} requests have long runs of one or two token ids: placeholders of images \
+                "{with_placeholders} of {requests} requests have long runs of one or two token ids, or a mark between its begin and its end: placeholders of images \
                  or other media, of which the ids say nothing, so different pictures count as the same pages and hits come \
                  out too high; log page ids that the engine hashed with its media (vLLM's block hashes, Dynamo's traces), \
                  or leave such requests out"
@@ -123,6 +136,7 @@ mod tests {
             [text(100, 20), run(9, 32), text(200, 20)].concat(),
             [text(100, 3), row.repeat(8), text(200, 3)].concat(),
             [7, 8].repeat(16),
+            [text(100, 20), vec![151_652, 151_655, 151_653], text(200, 20)].concat(),
         ] {
             assert!(has_placeholders(&tokens));
         }

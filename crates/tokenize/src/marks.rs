@@ -55,6 +55,9 @@ const CUTS: [&str; 11] = [
 ];
 /// Texts that say that there is none.
 const PLACEHOLDERS: [&str; 6] = ["n/a", "null", "undefined", "nan", "<none>", "…"];
+/// Parts of what is said in brackets in the place of a text that was not kept.
+const TELLS: [&str; 6] =
+    ["too large", "too long", "binary", "not captured", "not available", "object object"];
 /// The shortest text that may be one in a code, and the longest single word of a language.
 const CODE_BYTES: usize = 64;
 
@@ -65,6 +68,8 @@ pub(super) fn of(messages: &[ObjectFields], goes_on: bool) -> ChatRemarks {
         asked: conversation_digest(messages),
         opening: opening_digest(messages),
         lone: u64::from(is_lone(messages)),
+        headless: u64::from(is_headless(messages)),
+        several: u64::from(messages.iter().filter(|message| message.role() == "assistant").count() > 1),
         ..ChatRemarks::default()
     };
     for message in messages {
@@ -73,7 +78,9 @@ pub(super) fn of(messages: &[ObjectFields], goes_on: bool) -> ChatRemarks {
         each_text(content, &mut |text| {
             remarks.texts += 1;
             remarks.longest.add(&longest_of(text));
-            remarks.masked_texts += u64::from(is_masked(text) || is_coded(text));
+            remarks.masked_texts +=
+                u64::from(is_masked(text) || is_coded(text) || (!is_of_tool(role) && lies_elsewhere(text)));
+            remarks.coded_texts += u64::from(is_escaped(text));
             match cut_of(text) {
                 // Agents cut the output of tools by themselves, and the engine saw it so.
                 Some(Cut::Noted) if is_of_tool(role) => {}
@@ -97,8 +104,19 @@ pub(super) fn of(messages: &[ObjectFields], goes_on: bool) -> ChatRemarks {
     remarks
 }
 
+/// What the text of a completion's prompt shows of how it was logged.
+pub(super) fn of_completion(text: &str) -> ChatRemarks {
+    ChatRemarks {
+        completions: 1,
+        longest: longest_of(text),
+        stand_ins: u64::from(has_media_mark(text)),
+        coded_texts: u64::from(is_escaped(text)),
+        ..ChatRemarks::default()
+    }
+}
+
 /// The length of a text, in characters.
-pub(super) fn longest_of(text: &str) -> Longest {
+fn longest_of(text: &str) -> Longest {
     Longest::of(text.chars().count(), xxh3_64(text.as_bytes()))
 }
 
@@ -138,6 +156,12 @@ fn is_lone(messages: &[ObjectFields]) -> bool {
     let roles = messages.iter().map(ObjectFields::role);
     let others: Vec<_> = roles.filter(|role| !["system", "developer"].contains(role)).collect();
     others == ["user"]
+}
+
+/// Whether something was answered, or a tool called, that no user of the chat asked for.
+fn is_headless(messages: &[ObjectFields]) -> bool {
+    let has = |roles: &[&str]| messages.iter().any(|message| roles.contains(&message.role()));
+    has(&["assistant", "tool", "function"]) && !has(&["user"])
 }
 
 /// Texts of a role where all of them are one and the same: nobody says one thing in every turn.
@@ -186,8 +210,87 @@ fn is_masked(text: &str) -> bool {
     let is_label = !text.contains(char::is_whitespace) && text.contains(['-', '_', ':']);
     let lower = text.to_lowercase();
     let names_mask = (is_bracketed || is_word || is_label) && MASKS.iter().any(|mask| lower.contains(mask));
+    let tells = is_bracketed && TELLS.iter().any(|what| lower.contains(what));
     let counts_chars = is_bracketed && text.contains(|c: char| c.is_ascii_digit()) && lower.contains("char");
-    names_mask || counts_chars || PLACEHOLDERS.contains(&lower.as_str()) || is_digest(&lower)
+    names_mask
+        || tells
+        || is_note(&lower)
+        || counts_chars
+        || PLACEHOLDERS.contains(&lower.as_str())
+        || is_digest(&lower)
+}
+
+/// Whether a few words say of a text, and not as a sentence, that it is not there: `content not logged`.
+fn is_note(lower: &str) -> bool {
+    const WHAT: [&str; 7] = ["content", "message", "prompt", "payload", "text", "body", "input"];
+    const GONE: [&str; 7] = listed("logged recorded captured stored redacted dropped removed");
+    const BY: [&str; 5] = ["processor", "policy", "filter", "gateway", "collector"];
+    let words: Vec<&str> = lower.split_whitespace().collect();
+    let (first, last) =
+        (words.first().copied().unwrap_or_default(), words.last().copied().unwrap_or_default());
+    let is_gone = GONE.iter().any(|gone| words.contains(gone));
+    let is_of_text = WHAT.contains(&first) && (last == "logged" || GONE.contains(&last));
+    (2..=5).contains(&words.len()) && is_gone && (is_of_text || (BY.contains(&last) && words.contains(&"by")))
+}
+
+/// Whether a text only says where another lies, or is one that was encrypted: a URL of a store, an id of an object, a
+/// digest in base64, an envelope.
+fn lies_elsewhere(text: &str) -> bool {
+    const LONGEST: usize = 512;
+    let text = text.trim();
+    if text.starts_with("-----BEGIN PGP MESSAGE") || text.starts_with("age-encryption.org/") {
+        return true;
+    }
+    if text.len() > LONGEST {
+        return false;
+    }
+    // An object that stands for an attachment: `{"type": "braintrust_attachment", ...}`.
+    let kind = text.strip_prefix("{\"type\"").and_then(|rest| rest.split('"').nth(1));
+    if kind.is_some_and(|kind| kind.ends_with("attachment") || kind.ends_with("reference")) {
+        return true;
+    }
+    let is_word = text.len() >= CODE_BYTES / 4 && !text.contains(char::is_whitespace);
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.trim_start_matches(['<', '[']));
+    let is_of_store = scheme.is_some_and(|scheme| {
+        !["http", "https"].contains(&scheme) && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    is_word && (is_of_store || names_object(text) || is_base64_digest(text))
+}
+
+/// Whether a word names an object by 32 hexadecimal digits or more, as ids and digests have them.
+fn names_object(word: &str) -> bool {
+    word.split(|c: char| !(c.is_ascii_hexdigit() || c == '-'))
+        .any(|piece| piece.len() <= 80 && piece.bytes().filter(u8::is_ascii_hexdigit).count() >= 32)
+}
+
+/// Whether a word is a digest of SHA-256, SHA-512, SHA-1 or MD5 in base64.
+fn is_base64_digest(word: &str) -> bool {
+    let is_length =
+        matches!((word.len(), word.trim_end_matches('=').len()), (44, 43) | (88, 86) | (28, 27) | (24, 22));
+    is_length
+        && word.bytes().any(|byte| byte.is_ascii_digit())
+        && word.bytes().any(|byte| byte.is_ascii_uppercase())
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=_-".contains(&byte))
+}
+
+/// Whether a text was written in a code in which it is longer: URLs', HTML's, or JSON's within JSON. What it would have
+/// as it was said stands nowhere in it.
+fn is_escaped(text: &str) -> bool {
+    const FEWEST: usize = 4;
+    if text.len() < CODE_BYTES {
+        return false;
+    }
+    let many = |escapes: &[&str]| {
+        escapes.iter().map(|one| text.matches(one).take(FEWEST).count()).sum::<usize>() >= FEWEST
+    };
+    let has_none = |plain: &[char]| !text.contains(plain);
+    (has_none(&[' ', '\n']) && many(&["%20", "%0A", "%22", "+%"]))
+        || (has_none(&[' ', '<', '>', '"']) && many(&["&nbsp;", "&#32;", "&#x20;"]))
+        || (has_none(&['<', '>', '"', '\'']) && many(&["&quot;", "&lt;", "&gt;", "&#39;", "&#34;", "&apos;"]))
+        || (text.starts_with('"')
+            && text.ends_with('"')
+            && has_none(&['\n'])
+            && many(&["\\n", "\\\"", "\\u"]))
 }
 
 /// Whether one letter stands for each of a text, spaces kept or not.
@@ -276,7 +379,58 @@ fn has_stand_in(text: &str) -> bool {
             .find(['>', ']', '}', '\n', '<', '['])
             .filter(|end| *end <= LONGEST)
             .map(|end| &inner[..end]);
-        inner.is_some_and(|inner| is_entity(inner) || is_mask_word(inner)) && !text[at..].starts_with("</")
+        inner.is_some_and(|inner| is_entity(inner) || is_mask_word(inner) || is_attachment(inner))
+            && !text[at..].starts_with("</")
+    }) || has_media_mark(text)
+}
+
+/// Whether a text has a mark that an engine puts a picture, a sound or a film in the place of: `<image>`, `[IMG]`,
+/// `<|vision_start|>`, `<start_of_image>`. HTML's elements of these names have an end, or attributes.
+fn has_media_mark(text: &str) -> bool {
+    const LONGEST: usize = 32;
+    const MEDIA: [&str; 9] = listed("image img images video audio picture vision speech sound");
+    const BESIDE: [&str; 14] =
+        listed("start end begin of bos eos pad token soft patch placeholder data here embed");
+    let opens = text.match_indices(['<', '[']);
+    opens.into_iter().any(|(at, open)| {
+        let close = if open == "<" { '>' } else { ']' };
+        let Some(inner) =
+            text[at + 1..].find(close).filter(|end| *end <= LONGEST).map(|end| &text[at + 1..=at + end])
+        else {
+            return false;
+        };
+        let is_element = || {
+            let behind = &text[at + 1 + inner.len()..];
+            open == "<"
+                && behind.contains(&format!("</{inner}>"))
+                && !behind.starts_with(&format!(">./</{inner}>"))
+        };
+        // Spaces part words of a sentence, and slashes end elements.
+        let is_name = !inner.is_empty()
+            && inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"|_-".contains(&byte));
+        let words = inner.split(['|', '_', '-']).filter(|word| !word.is_empty());
+        let (mut names, mut is_all) = (false, true);
+        for word in words.map(str::to_ascii_lowercase) {
+            let bare = word.trim_end_matches(|c: char| c.is_ascii_digit());
+            names |= MEDIA.contains(&bare);
+            is_all &= bare.is_empty() || MEDIA.contains(&bare) || BESIDE.contains(&bare);
+        }
+        // A word in brackets is a mark in capitals only.
+        let is_mark = open == "<" || inner.bytes().all(|byte| !byte.is_ascii_lowercase());
+        // `Vec<Image>` is a type.
+        let is_type = text[..at].ends_with(char::is_alphanumeric) && inner.starts_with(char::is_uppercase);
+        is_name && names && is_all && is_mark && !is_type && !is_element()
+    })
+}
+
+/// Whether a few words name a file that stood there: `Attached file: invoice.pdf`.
+fn is_attachment(words: &str) -> bool {
+    const FILES: [&str; 8] = listed("attached attachment file image document pdf upload uploaded");
+    let named = words.split_once(':').or_else(|| words.split_once(' '));
+    named.is_some_and(|(what, name)| {
+        let end = name.trim().rsplit_once('.').map_or("", |(_, end)| end);
+        let is_file = (2..=4).contains(&end.len()) && end.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        is_file && what.to_lowercase().split_whitespace().any(|word| FILES.contains(&word))
     })
 }
 
@@ -343,6 +497,11 @@ mod tests {
             "…",
             "Xxx xx, xxxxxx.",
             "<154 chars>",
+            "[object Object]",
+            "[Message too large to log]",
+            "<binary data>",
+            "content not logged",
+            "dropped by redact processor",
         ] {
             assert!(is_masked(text), "{text}");
         }
@@ -360,9 +519,84 @@ mod tests {
             "(yes)",
             "What is a mask?",
             "redact this, please",
+            "The message was removed",
+            "Why was it not logged?",
+            "text",
             "--",
         ] {
             assert!(!is_masked(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_that_lie_elsewhere_are_told_by_their_form() {
+        for text in [
+            "s3://llm-payloads/prod/2025/11/20/4f2a.txt",
+            "oss://bucket/4f2a/prompt.json",
+            "attachment://0123456789abcdef0123456789abcdef",
+            "blob:0a58229f-475e-5342-a279-f299340b1114",
+            "https://acct.blob.core.windows.net/prompts/00000000000000000000000000000000.json",
+            "<lmnr_payload_url>/v1/payloads/00000000000000000000000000000000.txt</lmnr_payload_url>",
+            "@@@langfuseMedia:type=image/jpeg|id=cc48838a-3da8-4ca4-a007-2cf8df930e69|source=base64@@@",
+            "{\"type\": \"braintrust_attachment\", \"filename\": \"doc.txt\"}",
+            "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+            "-----BEGIN PGP MESSAGE-----\n\nhQEM\n-----END PGP MESSAGE-----",
+        ] {
+            assert!(lies_elsewhere(text), "{text}");
+        }
+        for text in [
+            "https://example.org/articles/rivers-of-europe",
+            "Read s3://bucket/a.txt, please.",
+            "internationalization-and-localization",
+            "{\"type\": \"object\", \"a\": 1}",
+            "src/parser/mod.rs",
+        ] {
+            assert!(!lies_elsewhere(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_in_a_code_are_told_by_what_they_lack() {
+        let said = "You \"are\" a <careful> assistant of a desk,\nand that\nis\nall\n\"that\" you are.";
+        let json = serde_json::to_string(said).expect("JSON");
+        let url = said.replace(' ', "%20").replace('"', "%22").replace('\n', "%0A");
+        let html = said.replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;");
+        for text in [&json, &url, &html, &said.replace(['"', '<', '>'], "").replace(' ', "&nbsp;")] {
+            assert!(is_escaped(text), "{text}");
+        }
+        for text in [
+            said,
+            "Why does my page show &quot; and &lt; and &gt; and &#39; in <b>texts</b>, though it must not?",
+            "Open https://example.org/a%20b%20c%20d%20e%20f and tell me what is written there, in a few words.",
+            "printf(\"a\\n\"); printf(\"b\\n\"); printf(\"c\\n\"); printf(\"d\\n\"); what does this print?",
+        ] {
+            assert!(!is_escaped(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn marks_of_pictures_and_sounds_are_recognised() {
+        for text in [
+            "USER: <image>\nWhat is it?",
+            "<|vision_start|><|image_pad|><|vision_end|>What?",
+            "[IMG]What?",
+            "<start_of_image> What?",
+            "<|image_1|> What?",
+            "<image_placeholder>What?",
+            "(<image>./</image>)What?",
+            "<|audio_bos|><|AUDIO|><|audio_eos|>What?",
+            "<image_soft_token>",
+            "[Attached file: invoice.pdf] What?",
+        ] {
+            assert!(has_stand_in(text), "{text}");
+        }
+        for text in [
+            "<video controls>a</video> <audio>b</audio> <img src=\"a.png\">",
+            "The [image] shows <imagine> and [1] <div> of [image: a river].",
+            "Vec<Image> and images[start] and <T>",
+            "[file system: how does it work?]",
+        ] {
+            assert!(!has_media_mark(text) && !has_stand_in(text), "{text}");
         }
     }
 

@@ -66,16 +66,21 @@ pub struct ChatRemarks {
     pub opening: Option<u64>,
     /// Chats in which a user says one thing, and nobody else but a system anything.
     pub lone: u64,
+    /// Chats with answers that no user of theirs asked for, and those with several answers.
+    pub headless: u64,
+    pub several: u64,
     /// Texts of messages, and those that are masked, end as cut ones do, or are empty though a system or a user says
     /// them.
     pub texts: u64,
     pub masked_texts: u64,
+    /// Texts, or completions' prompts, that are written in a code in which they are longer.
+    pub coded_texts: u64,
     pub cut_texts: u64,
     pub empty_texts: u64,
     /// Those of some length, and those of them that trail off in dots.
     pub long_texts: u64,
     pub trailing: TrailingTexts,
-    /// Chats whose user says something in which a name or a picture was replaced.
+    /// Chats whose user says something in which a name or a picture was replaced, and completions with a mark of a picture.
     pub stand_ins: u64,
     /// The longest of them, or of completions' prompts.
     pub longest: Longest,
@@ -100,8 +105,11 @@ impl ChatRemarks {
         self.asked = other.asked.or(self.asked);
         self.opening = other.opening.or(self.opening);
         self.lone += other.lone;
+        self.headless += other.headless;
+        self.several += other.several;
         self.texts += other.texts;
         self.masked_texts += other.masked_texts;
+        self.coded_texts += other.coded_texts;
         self.cut_texts += other.cut_texts;
         self.empty_texts += other.empty_texts;
         self.long_texts += other.long_texts;
@@ -114,11 +122,32 @@ impl ChatRemarks {
     /// In a few words, that so many texts are not those which the engine had that the answer is of others.
     pub fn doubt(&self) -> Option<String> {
         let of_one_length = self.longest.cut().map_or(0, |(_, texts)| texts);
-        let hidden = self.masked_texts.max(self.cut()).max(of_one_length);
+        let hidden = self.masked_texts.max(self.cut()).max(of_one_length).max(self.coded_texts);
         let texts = self.texts + self.completions;
-        let of_texts = (hidden > 0 && hidden * 10 >= texts)
-            .then(|| format!("{hidden} of {texts} texts are masked or cut off"));
-        of_texts.or_else(|| self.replaced())
+        let what = if hidden == self.coded_texts { "in a code" } else { "masked or cut off" };
+        let of_texts =
+            (hidden > 0 && hidden * 10 >= texts).then(|| format!("{hidden} of {texts} texts are {what}"));
+        of_texts.or_else(|| self.replaced()).or_else(|| self.begun_before())
+    }
+
+    /// In a few words, that so many chats have no user's message that what came before seems not to be logged.
+    fn begun_before(&self) -> Option<String> {
+        const FEWEST: u64 = 3;
+        let Self { headless, chats, .. } = self;
+        (*headless >= FEWEST && headless * 10 >= *chats).then(|| {
+            format!("{headless} of {chats} chats have an answer or a tool's result, and nothing of a user")
+        })
+    }
+
+    /// In a few words, that nearly all chats have several answers, and that hardly one is followed by another request of
+    /// its conversation, of which there are so many: each is a transcript.
+    pub fn transcripts(&self, later: u64) -> Option<String> {
+        const FEWEST: u64 = 5;
+        let Self { several, chats, answered, .. } = self;
+        let are_told = answered * 5 >= chats * 2;
+        (*several >= FEWEST && several * 4 >= chats * 3 && later * 10 <= *several && !are_told).then(|| {
+            format!("{several} of {chats} chats have several answers, and no other request of their conversations is there")
+        })
     }
 
     /// Whether parts of texts are cut off or left out.
@@ -138,15 +167,17 @@ impl ChatRemarks {
     /// differs may count as the same.
     fn replaced(&self) -> Option<String> {
         const FEWEST: u64 = 3;
-        let Self { stand_ins, chats, .. } = self;
-        (*stand_ins >= FEWEST && stand_ins * 10 >= *chats)
-            .then(|| format!("{stand_ins} of {chats} chats have masks in place of names or pictures"))
+        let (stand_ins, prompts) = (self.stand_ins, self.chats + self.completions);
+        let kind = if self.completions > 0 { "prompts" } else { "chats" };
+        (stand_ins >= FEWEST && stand_ins * 10 >= prompts)
+            .then(|| format!("{stand_ins} of {prompts} {kind} have masks in place of names or pictures"))
     }
 
     /// The same where the log's own counts of tokens agree with the texts: these are what the engine had.
     pub fn of_whole_texts(self) -> Self {
         Self {
             masked_texts: 0,
+            coded_texts: 0,
             cut_texts: 0,
             empty_texts: 0,
             trailing: TrailingTexts::default(),
@@ -252,10 +283,24 @@ impl ChatRemarks {
         }
         sentences.extend(self.replaced().map(|found| {
             format!(
-                "{found} (`<PERSON>`, `[Image omitted]`): where these differ for the engine, prompts share less than is \
+                "{found} (`<PERSON>`, `<image>`, `[Image omitted]`): where these differ for the engine, prompts share less than is \
                  reported; log the texts, or the engine's page ids"
             )
         }));
+        sentences.extend(self.begun_before().map(|found| {
+            format!(
+                "{found}: where rows list only what a turn adds, what was said before it is not in the log, and prompts are \
+                 longer and share more; log whole prompts"
+            )
+        }));
+        if self.coded_texts > 0 {
+            sentences.push(format!(
+                "{} of {} texts are written in a code (of URLs, HTML, or JSON within JSON): prompts have other tokens here, \
+                 and more of them; log them as they were sent",
+                self.coded_texts,
+                texts + self.completions
+            ));
+        }
         if let Some((chars, some)) = self.longest.cut() {
             sentences.push(format!(
                 "{some} of {} texts have {chars} characters, and none has more: the log cuts texts there, and what followed \
@@ -294,6 +339,21 @@ mod tests {
         assert!(said(40).contains("40 of 40 chats end with an assistant's message"));
         assert!(said(20).contains("assistant"), "each request when it began and when it ended");
         assert!(!said(10).contains("assistant"));
+    }
+
+    /// Agents' runs were one request each.
+    #[test]
+    fn chats_with_answers_of_requests_that_are_not_there_are_told() {
+        let told = |several, answered, later| {
+            ChatRemarks { chats: 40, several, answered, ..ChatRemarks::default() }
+                .transcripts(later)
+                .is_some()
+        };
+        assert!(told(40, 0, 0) && told(36, 8, 3));
+        assert!(!told(40, 40, 0) && !told(20, 0, 0) && !told(40, 0, 12));
+        let headless = |headless| ChatRemarks { chats: 40, headless, ..ChatRemarks::default() }.doubt();
+        assert!(headless(20).is_some_and(|found| found.contains("nothing of a user")));
+        assert_eq!(headless(3), None);
     }
 
     /// Rows that list a turn alone made "there is nothing to reuse" without a word.

@@ -6,7 +6,7 @@ use super::cache::SharedCache;
 use super::chat::Setting;
 use super::encoder::EncoderReuse;
 use super::fields::ObjectFields;
-use super::marks::{self, longest_of};
+use super::marks;
 use super::model::Model;
 use super::partings::{FirstText, HeadPartings};
 use super::remarks::ChatRemarks;
@@ -251,8 +251,8 @@ impl RequestTokenizer {
     fn text(&mut self, text: &str, framed: bool) -> Result<(), DecodeError> {
         if let Some(partings) = &mut self.partings {
             let parting = partings.observe(None, FirstText::of_completion(text));
-            let longest = longest_of(text);
-            self.remarks.add(&ChatRemarks { completions: 1, longest, ..parting });
+            self.remarks.add(&parting);
+            self.remarks.add(&marks::of_completion(text));
         }
         self.encode(text, framed)?;
         self.prompts.end_prompt();

@@ -127,7 +127,10 @@ impl Carried {
         let of_rows = of_rows.or_else(|| self.remarks().doubt());
         let of_rows = of_rows.or_else(|| self.cut_ids()?.0);
         let of_order = of_rows.or_else(|| self.rotated());
-        of_order.or_else(|| self.timeline.facts().doubt()).or_else(|| self.turns_doubt())
+        of_order
+            .or_else(|| self.timeline.facts().doubt())
+            .or_else(|| self.turns_doubt())
+            .or_else(|| self.transcripts())
     }
 
     /// That a file without times stands before an older one.
@@ -139,6 +142,26 @@ impl Carried {
     pub fn rotated_note(&self) -> Option<String> {
         let found = self.rotated()?;
         Some(format!("{found}, and no row says when its request came: name the oldest file first"))
+    }
+
+    /// That rows may be transcripts, where each has answers to requests that are not in the log.
+    fn transcripts(&self) -> Option<String> {
+        #[cfg(feature = "tokenize")]
+        {
+            let TimeFacts { same_start, other_start, .. } = *self.timeline.facts();
+            self.chats.transcripts(same_start + other_start)
+        }
+        #[cfg(not(feature = "tokenize"))]
+        None
+    }
+
+    /// That in a sentence.
+    pub fn transcripts_note(&self) -> Option<String> {
+        let found = self.transcripts()?;
+        Some(format!(
+            "{found}: where a row is a transcript, each answer in it was a request of its own, which does not count here; \
+             log each request, with the messages before its answer"
+        ))
     }
 
     /// That lists of ids are cut, where they are and the log does not say how long they are.

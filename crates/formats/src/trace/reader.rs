@@ -478,6 +478,7 @@ impl TraceReader {
         notes.extend(self.carried.models_note());
         notes.extend(self.carried.session_note());
         notes.extend(self.carried.turns_note());
+        notes.extend(self.carried.transcripts_note());
         notes.extend(self.carried.unread().sentences());
         notes.extend(self.carried.repeats_notes());
         notes.extend(self.carried.files.sentence());
