@@ -2,6 +2,7 @@
 
 use super::caches::cache_named_in;
 use super::rules::UnreadKind;
+use super::scopes::is_in_front;
 use super::times::is_moment;
 use serde_json::Value;
 
@@ -24,7 +25,8 @@ pub(super) fn named_in(front: &[u8]) -> Vec<(UnreadKind, String)> {
         // Whoever collects from several puts the name first, or right behind the time.
         let is_placed = at == 0 || clock.is_some_and(|clock| at == clock + 1);
         let named = cache_named_in(FRONT, &Value::from(name)).filter(|_| !name.starts_with('['));
-        named.or_else(|| (is_placed && is_name(name)).then(|| name.to_owned()))
+        let named = named.or_else(|| (is_placed && is_name(name)).then(|| name.to_owned()));
+        named.filter(|_| !is_in_front(&[name]))
     });
     let time = time.map(|time| (UnreadKind::Time, time));
     time.into_iter().chain(who.map(|who| (UnreadKind::Cache, who))).collect()
@@ -78,6 +80,7 @@ mod tests {
             ("10.0.0.7 - - [20/Nov/2025:12:01:50 +0000] \"POST /v1/chat\" 200 ", true, None),
             ("CreateTime:1763640000000\tkey0\t", true, None),
             ("11\t2025-11-20T12:01:50.000Z\t", true, None),
+            ("[pod/gw-0/gateway] ", false, None),
             ("INFO:root:", false, None),
             ("Received request cmpl-7 ", false, None),
             ("(EngineCore_DP1 pid=412) ", false, Some("dp1")),

@@ -12,12 +12,19 @@ const FEW_ROWS: usize = 8;
 /// Levels of a row that are looked into, and lists of it that are tried.
 const LEVELS: usize = 6;
 const TRIED: usize = 16;
+/// Bytes of a row whose lists are looked at in part.
+const LONG: usize = 1 << 20;
 /// Rows that are made of all.
 const MOST: usize = 128;
 
 impl Rows<'_, '_> {
     /// Puts a row for each request in the place of those that hold several in a list.
     pub fn split_lists(&mut self) {
+        if self.rows.len() <= FEW_ROWS {
+            // Each is read several times.
+            let long = self.rows.iter_mut().filter(|row| row.bytes > LONG);
+            long.for_each(|row| thin_out(&mut row.value, 0));
+        }
         for most in [FEW_ROWS, MOST, MOST] {
             if self.rows.len() > most || !self.split_level() {
                 return;
@@ -87,6 +94,21 @@ fn lists(value: &Value) -> Vec<String> {
         }
     }
     found
+}
+
+/// Leaves items that are spread over it of every long list of objects or lists.
+fn thin_out(value: &mut Value, depth: usize) {
+    match value {
+        Value::Object(members) if depth <= LEVELS => {
+            members.values_mut().for_each(|inner| thin_out(inner, depth + 1));
+        }
+        Value::Array(items) if items.first().is_some_and(|item| item.is_object() || item.is_array()) => {
+            let (step, mut at) = (items.len().div_ceil(MOST).max(1) | 1, 0..);
+            items.retain(|_| at.next().is_some_and(|at: usize| at.is_multiple_of(step)));
+            items.iter_mut().for_each(|inner| thin_out(inner, depth + 1));
+        }
+        _ => {}
+    }
 }
 
 /// The row with one item of the list each, at most so many that are spread over it.

@@ -67,6 +67,8 @@ pub struct RowReading {
     pub time: Option<i64>,
     /// Whether prompts of its format may be texts.
     pub may_be_text: bool,
+    /// The tokens of the longest prompt.
+    pub longest: u64,
     /// How many requests it has, and a digest of the pool of the last one.
     pub requests: u64,
     pub pool: u64,
@@ -76,6 +78,7 @@ impl RowReading {
     /// Notes what a request of the row states.
     pub fn note(&mut self, pool: &str, event: &RequestEvent<'_>) {
         self.requests += 1;
+        self.longest = self.longest.max(event.input_tokens.unwrap_or_default());
         self.pool = xxh3_64(pool.as_bytes());
         if let Some(tokens) = event.cached_tokens.stated() {
             self.has_cached = true;

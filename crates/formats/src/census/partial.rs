@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is done to a prompt that is cut.
 const CUT: [&str; 9] =
     ["truncated", "clipped", "abridged", "trimmed", "elided", "dropped", "omitted", "removed", "shortened"];
+/// What else is done to texts before they are logged.
+const CHANGED: [&str; 8] =
+    ["masked", "anonymized", "pseudonymized", "redacted", "redaction", "scrubbed", "hash", "rewritten"];
 /// What it is made of.
 const PARTS: [&str; 15] = listed(
     "message messages turn turns token tokens char chars characters bytes part parts images tools lines",
@@ -25,6 +28,8 @@ const CONTENT: &str = "messages[].content";
 /// The most letters of a token on average, in texts of any length but for a few tokens.
 const LETTERS: usize = 8;
 const SLACK: usize = 16;
+/// Bytes by which a request may be longer than the row that it was logged in, alongside half of that.
+const ROOM: usize = 1024;
 
 /// What a row has, as far as it is asked.
 #[derive(Default)]
@@ -36,8 +41,13 @@ struct Said {
     media: Vec<String>,
     /// Numbers by their fields.
     numbers: BTreeMap<String, f64>,
+    /// Messages and tools of the row.
+    messages: usize,
+    tools: usize,
     /// Letters of a prompt beside token ids, and the place and number of these.
     letters: usize,
+    /// Bytes of the whole row.
+    bytes: usize,
     ids: Option<(String, usize)>,
     has_system: bool,
     has_media: bool,
@@ -57,6 +67,12 @@ impl Said {
     }
 
     fn take(&mut self, path: &str, value: &Value) {
+        let items = value.as_array().map_or(0, Vec::len);
+        match path.rsplit('.').next() {
+            Some("messages") => self.messages = self.messages.max(items),
+            Some("tools") => self.tools = self.tools.max(items),
+            _ => {}
+        }
         if path.ends_with("messages[]") && value.is_object() {
             self.message(value);
         }
@@ -75,9 +91,17 @@ impl Said {
             None if TOKEN_FIELDS.contains(&path) && value.is_array() => {
                 self.ids = value.as_array().map(|ids| (path.to_owned(), ids.len()));
             }
+            // What an answer says that it goes on with stands in front of the prompt.
+            None if path.ends_with("response.previous_response_id") && !text.is_empty() => {
+                self.paths.insert(path.to_owned());
+            }
+            None if counted(path, &last) == Some(Counted::Tools) => {
+                self.numbers.insert(path.to_owned(), number);
+            }
             None if is_of_answer(path) || is_beside_the_request(path) => {}
             None => {
-                let is_flag = is_set(value) && any(&last, &CUT);
+                let is_flag = is_set(value) && (any(&last, &CUT) || any(&last, &CHANGED));
+                let is_flag = is_flag || (items > 0 && any(&last, &CHANGED) && any(&last, &["fields"]));
                 let is_count = number > 0.0 && any(&last, &CUT) && any(&last, &PARTS);
                 if is_flag || is_count {
                     self.paths.insert(path.to_owned());
@@ -119,6 +143,19 @@ impl Said {
         if !self.has_media {
             self.paths.append(&mut self.media.into_iter().collect());
         }
+        let row = std::mem::take(&mut self.numbers);
+        let is_of_text =
+            self.paths.is_empty() && self.ids.is_none() && (self.contents > 0 || self.letters > 0);
+        let longer = row.into_iter().filter(|(path, number)| {
+            let last = words_of_last(&[path.rsplit('.').next().unwrap_or_default()]);
+            match counted(path, &last) {
+                Some(Counted::Length) => is_of_text && *number > (self.bytes * 3 / 2 + ROOM) as f64,
+                Some(Counted::Messages) => self.messages > 0 && *number > (self.messages + 1) as f64,
+                Some(Counted::Tools) => self.messages > 0 && *number > self.tools as f64,
+                None => false,
+            }
+        });
+        self.paths.extend(longer.map(|(path, _)| path));
         // No token is that long, but for a few.
         let is_more = |(_, ids): &(String, usize)| *ids > 0 && self.letters > (ids + SLACK) * LETTERS;
         self.paths.extend(self.ids.filter(is_more).map(|(path, _)| path));
@@ -126,6 +163,39 @@ impl Said {
             self.paths.insert(CONTENT.to_owned());
         }
         self.paths
+    }
+}
+
+/// What a number of a row counts that the row has.
+#[derive(PartialEq, Eq, Debug)]
+enum Counted {
+    /// Characters, bytes, words or tokens of a request: a row with all of it is about as long.
+    Length,
+    Messages,
+    Tools,
+}
+
+/// What a number at a path counts by its name.
+fn counted(path: &str, last: &[String]) -> Option<Counted> {
+    const OTHERS: [&str; 23] = listed(
+        "max min limit context ctx window model output response completion answer call calls batch page file cache \
+            resp out sent image total audio",
+    );
+    let all = super::words::words(path);
+    let has = |of: &[&str]| any(last, of);
+    if any(&all, &OTHERS) || path.contains("[]") {
+        return None;
+    }
+    let is_number = has(&["num", "n", "count", "number"]);
+    let is_length = has(&["length", "len", "size", "chars", "characters", "bytes", "words"]);
+    let is_of_request =
+        has(&["request", "prompt", "input", "content", "body", "payload", "message", "messages"])
+            || last == ["bytes", "in"];
+    match (is_number, is_length) {
+        (true, _) if has(&["message", "messages"]) => Some(Counted::Messages),
+        (true, _) if has(&["tool", "tools"]) => Some(Counted::Tools),
+        (false, true) if is_of_request => Some(Counted::Length),
+        _ => None,
     }
 }
 
@@ -150,7 +220,7 @@ pub(super) fn partial(rows: &mut dyn Iterator<Item = &Value>) -> Vec<UnreadField
     let (mut fields, mut of) = (BTreeMap::<String, u64>::new(), 0);
     for row in rows {
         of += 1;
-        let mut said = Said::default();
+        let mut said = Said { bytes: row.to_string().len(), ..Said::default() };
         walk(row, &mut |path, value| {
             if !path.is_empty() {
                 said.take(path, value);
@@ -180,6 +250,13 @@ mod tests {
             ("dropped_messages", json!(4)),
             ("num_images", json!(3)),
             ("system_prompt_id", json!("sp_support_v3")),
+            ("prompt_chars", json!(48_211)),
+            ("request_size", json!(48_211)),
+            ("bytes_in", json!(48_211)),
+            ("message_count", json!(9)),
+            ("numTools", json!(12)),
+            ("pii_masked", json!(true)),
+            ("redacted_fields", json!(["messages"])),
         ] {
             assert_eq!(named(&json!({"messages": messages, name: value})), [name]);
         }
@@ -204,6 +281,9 @@ mod tests {
         for row in [
             json!({"messages": messages, "system_prompt_id": "a", "truncated": false, "dropped_messages": 0}),
             json!({"messages": messages, "num_images": 0, "response": {"truncated": true}}),
+            json!({"messages": messages, "message_count": 3, "num_tools": 0, "content_length": 900}),
+            json!({"messages": messages, "max_prompt_length": 48_211, "response_bytes": 48_211, "pii_masked": false}),
+            json!({"token_ids": vec![7; 64], "prompt_length": 48_211}),
             json!({"messages": messages, "payload_bytes_logged": 90, "payload_bytes": 90}),
             json!({"messages": [{"role": "tool", "content": "It begins [132 lines truncated] and ends."}]}),
             json!({"messages": [{"role": "user", "content": "10 lines removed from the file, why?"}]}),

@@ -49,6 +49,8 @@ pub enum UnreadKind {
     NotComputed,
     /// A word of the row that its prompt is not whole.
     Partial,
+    /// A limit that a prompt is longer than.
+    Limit,
     /// Media that are a part of the prompt.
     Media,
     /// What a server adds to the text of a prompt, or takes from it.
@@ -140,12 +142,13 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
         _ if looks_nothing_up(&last, value) => Some(UnreadKind::NoLookup),
         _ if !keeps_no_answers(path) && is_answered_from_cache(&own, value) => Some(UnreadKind::AnswerCache),
         _ if !is_beside_the_request(path) && says_not_computed(&own, value) => Some(UnreadKind::NotComputed),
+        Value::Number(_) if limits_prompts(path, &last) => Some(UnreadKind::Limit),
         _ if share_of(path, value).is_some() || names_sampler(path, value) => Some(UnreadKind::SampleRate),
         _ if says_what_was_cached(path, value) => Some(UnreadKind::CachedTokens),
         Value::String(_) | Value::Number(_) if is_time(&last, value) => Some(UnreadKind::Time),
         Value::String(_) if cache_named_in(path, value).is_some() => Some(UnreadKind::Cache),
         Value::String(text) if is_text(text) || is_packed_text(text) => {
-            (!of_answer && !is_heading(&last, text)).then_some(UnreadKind::Text)
+            (!of_answer && !is_heading(path, &last, text)).then_some(UnreadKind::Text)
         }
         Value::String(text) if text.is_empty() || text.len() > MAX_NAME => None,
         Value::String(text) if served_by(&last, text) => Some(UnreadKind::Cache),
@@ -154,9 +157,27 @@ pub(super) fn kind_of(path: &str, value: &Value) -> Option<UnreadKind> {
     }
 }
 
-/// Whether a text is what an application calls a conversation, for its users to find it again.
-fn is_heading(last: &[String], text: &str) -> bool {
-    any(last, &["title", "subject", "headline", "heading", "caption"]) && text.len() <= MAX_NAME
+/// Whether a number is the most that a prompt may have by its name: `num_ctx`, `max_prompt_tokens`, `truncation_length`.
+fn limits_prompts(path: &str, last: &[String]) -> bool {
+    const OTHERS: [&str; 20] = listed(
+        "output completion response new generated used left remaining free version id size count total file images \
+            message messages turns history",
+    );
+    let has = |of: &[&str]| any(last, of);
+    let is_most = has(&["max", "limit", "window", "length", "len", "n", "num", "to"]);
+    let is_of_prompt = has(&["ctx", "context", "truncate", "truncation"])
+        || (has(&["max"])
+            && (has(&["prompt", "input", "seq", "model"]) && has(&["tokens", "length", "len"])));
+    let is_cut = last == ["truncate"];
+    ((is_most && is_of_prompt) || is_cut) && !any(last, &OTHERS) && !is_of_answer(path)
+}
+
+/// Whether a short text is what an application calls a conversation, for its users to find it again, or says of a
+/// request, for those who look at it later.
+fn is_heading(path: &str, last: &[String], text: &str) -> bool {
+    const TITLES: [&str; 5] = ["title", "subject", "headline", "heading", "caption"];
+    const NOTES: [&str; 6] = ["note", "notes", "remark", "remarks", "description", "summary"];
+    text.len() <= MAX_NAME && (any(last, &TITLES) || (any(last, &NOTES) && !is_within(path)))
 }
 
 /// Whether a path leads to what was answered, or to what is said of that or of the log. A name that says prompt is
@@ -166,7 +187,9 @@ pub(super) fn is_of_answer(path: &str) -> bool {
     let (around, last) = path.rsplit_once('.').unwrap_or(("", path));
     let last = words(last);
     let speaks = |words: &[String]| [&ANSWERS[..], &JUDGED, &OF_ANSWERS].iter().any(|of| any(words, of));
-    speaks(&words(around)) || (speaks(&last) && !any(&last, &ASKED)) || last == ["user", "agent"]
+    speaks(&words(around))
+        || (speaks(&last) && (!any(&last, &ASKED) || any(&last, &JUDGED)))
+        || last == ["user", "agent"]
 }
 
 /// Whether a path leads into the form that an answer must have: a schema or a grammar, which no prompt contains. That
@@ -195,12 +218,22 @@ fn name_kind(path: &str, own: &[&str], last: &[String], value: &Value) -> Option
     // New weights make old pages worthless, as another adapter does.
     let is_of_weights = (any(last, &["weight", "weights", "checkpoint", "ckpt"])
         && any(last, &["version", "id", "name", "hash", "step", "iteration"]))
-        || (any(last, &["policy", "actor"]) && any(last, &["version", "step", "iteration"]));
+        || (any(last, &["policy", "actor", "global", "rollout", "training", "train", "optimizer"])
+            && any(last, &["version", "step", "iteration", "epoch"]));
     let is_of_hardware = any(last, &["gpu", "instance", "accelerator", "machine", "hardware", "node", "vm"])
         && any(last, &["type", "class", "family", "sku", "kind"]);
     let is_of_state = any(last, &["model"]) && any(last, &["revision", "commit", "sha", "hash", "digest"]);
     // A gateway names each deployment of a model by a digest.
     let is_deployment = any(last, &["model"]) && is_digest(text);
+    // Two of these are two engines' ways to fill pages.
+    let is_of_engine = [["kv", "dtype"], ["block", "size"], ["template", "version"]]
+        .iter()
+        .any(|both| both.iter().all(|word| any(last, &[word])))
+        || last == ["tokenizer"]
+        || last == ["quantization"];
+    if is_of_engine && !is_within(path) {
+        return Some(UnreadKind::Owner);
+    }
     if is_of_weights || is_of_state {
         Some(UnreadKind::Adapter)
     } else if names_who_answered(path, &around, last) && !text.is_empty() {
@@ -388,6 +421,9 @@ mod tests {
         for (path, value, kind) in [
             ("system_prompt", json!(prose), Some(UnreadKind::Text)),
             ("response.text", json!(prose), None),
+            ("judge_prompt", json!(prose), None),
+            ("run.description", json!(prose), None),
+            ("tools[].input_schema.description", json!(prose.repeat(4)), Some(UnreadKind::Text)),
             ("conversation.title", json!(prose), None),
             ("title", json!(prose.repeat(4)), Some(UnreadKind::Text)),
             (
@@ -424,6 +460,11 @@ mod tests {
             ("served_entity_name", json!("a"), Some(UnreadKind::Answering)),
             ("response_headers.x-ms-region", json!("West Europe"), Some(UnreadKind::Owner)),
             ("policy_version", json!(3), Some(UnreadKind::Adapter)),
+            ("global_step", json!(3), Some(UnreadKind::Adapter)),
+            ("trainer.rollout_iteration", json!(3), Some(UnreadKind::Adapter)),
+            ("step", json!(3), None),
+            ("kv_cache_dtype", json!("auto"), Some(UnreadKind::Owner)),
+            ("block_size", json!(64), Some(UnreadKind::Owner)),
             ("gpu_type", json!("h100"), Some(UnreadKind::Owner)),
             ("pool", json!("batch"), Some(UnreadKind::Owner)),
             ("vllm_xargs.cache_salt", json!("a"), Some(UnreadKind::Adapter)),
@@ -523,6 +564,16 @@ mod tests {
             ("llm.request_type", json!("chat"), None),
             ("policy_result", json!("BLOCK"), Some(UnreadKind::NotComputed)),
             ("use_cache", json!(true), None),
+            ("options.num_ctx", json!(512), Some(UnreadKind::Limit)),
+            ("n_ctx", json!(512), Some(UnreadKind::Limit)),
+            ("truncation_length", json!(512), Some(UnreadKind::Limit)),
+            ("max_input_tokens", json!(512), Some(UnreadKind::Limit)),
+            ("maxContextLength", json!(512), Some(UnreadKind::Limit)),
+            ("parameters.truncate", json!(512), Some(UnreadKind::Limit)),
+            ("context_window_messages", json!(10), None),
+            ("max_new_tokens", json!(512), None),
+            ("context_tokens", json!(512), None),
+            ("max_tokens", json!(512), None),
             ("disable_prefix_caching", json!(true), Some(UnreadKind::NoLookup)),
             ("prompt_logprobs", json!(0), Some(UnreadKind::NoLookup)),
             ("logprob_start_len", json!(-1), None),

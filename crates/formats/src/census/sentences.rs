@@ -13,6 +13,7 @@ impl UnreadKind {
     pub(super) const fn doubt(self) -> Option<(u64, &'static str)> {
         match self {
             Self::Partial => Some((10, "rows say that their prompts are not whole")),
+            Self::Limit => Some((10, "prompts are longer than the rows say that they may be")),
             Self::Media | Self::Added | Self::WithAnswer => {
                 Some((10, "rows name parts of prompts that neither texts nor token ids show"))
             }
@@ -139,6 +140,11 @@ impl UnreadField {
             UnreadKind::Partial => format!(
                 "{has} says that the prompt is not whole: what is missing is neither in its length nor in what prompts \
                  share; log whole prompts, or the engine's token ids"
+            ),
+            UnreadKind::Limit => format!(
+                "{has} limits prompts, and one has {}: where the server cuts what is longer, prompts are not those that \
+                 were logged; log the token ids that the engine was sent",
+                self.said
             ),
             UnreadKind::Media => format!(
                 "{has} speaks of pictures, sounds or files that are a part of the prompt: neither a text nor token ids \

@@ -99,6 +99,12 @@ impl Rows<'_, '_> {
             UnreadKind::Adapter => !read.has(UnreadKind::Adapter),
             // Its gateway's cache is another.
             UnreadKind::NoLookup => !self.any_tried(candidate, |reading| reading.cached_tokens > 0),
+            UnreadKind::Limit => {
+                let longer = self.exceeding(path, candidate);
+                candidate.said = longer
+                    .map_or_else(String::new, |(tokens, most)| format!("{tokens} tokens, and it is {most}"));
+                longer.is_some()
+            }
             UnreadKind::Media => !read.is_of_pages(),
             UnreadKind::Added => {
                 let names_tools = words::any(&words, &["tool", "toolset"]);
@@ -145,6 +151,21 @@ impl Rows<'_, '_> {
     /// Whether one of the rows that were read says when it came.
     fn has_time(&self) -> bool {
         self.readings.values().flatten().any(|reading| reading.time.is_some())
+    }
+
+    /// A prompt that has more tokens than a field of its row says is the most.
+    fn exceeding(&mut self, path: &str, candidate: &Candidate) -> Option<(u64, u64)> {
+        const ROWS: usize = 64;
+        candidate.rows.iter().take(ROWS).find_map(|row| {
+            let mut most = None;
+            walk(&self.rows[*row].value, &mut |here, value| {
+                most = most.or(value.as_u64().filter(|_| here == path))
+            });
+            // A token has a byte at least.
+            let most = most.filter(|most| *most > 0 && *most < self.rows[*row].bytes as u64)?;
+            let tokens = self.reading(*row)?.longest;
+            (tokens > most).then_some((tokens, most))
+        })
     }
 
     /// Whether a field has a time of its own in nearly every row, long before the one that was read.
