@@ -5,6 +5,7 @@
 #![cfg(feature = "tokenize")]
 
 mod advice;
+mod elsewhere;
 mod expectation;
 mod kinds;
 mod members;
