@@ -1,5 +1,5 @@
-//! What of a log lies where nobody looked for it: in front of its rows, around its lists, in another place than the text,
-//! or in rows that are not there.
+//! What of a log lies where nobody looked for it: in front of its rows, around its lists, in another place than the
+//! text, or in rows that are not there.
 
 use super::members::{chat, replay, replay_file, set, tokens};
 use serde_json::{Value, json};

@@ -17,8 +17,8 @@ const LAST_IDS: usize = 16;
 /// How many ids show whether it is worth looking further.
 const GLANCE: usize = 8;
 
-/// A picture's and a film's mark, and a sound's, before an engine puts as many in its place as it takes, of the models that
-/// have one between a begin and an end: Qwen's.
+/// The marks of a picture, a film and a sound, each between a begin and an end, before an engine puts as many in the
+/// place of one as it takes: those of Qwen's models.
 const MARKS: [[u32; 3]; 3] =
     [[151_652, 151_655, 151_653], [151_652, 151_656, 151_653], [151_647, 151_646, 151_648]];
 

@@ -1,11 +1,12 @@
 //! The values of a row by their paths, whatever they are packed in, and the row without those at one.
 
 use crate::almost_json;
-use crate::census::FRONT;
 use crate::packed::{json_in, text_of_bytes};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
+/// What the text in front of a row is called, among paths.
+pub(crate) const FRONT: &str = "in front of the JSON";
 /// Levels that are looked into.
 const MAX_DEPTH: usize = 24;
 /// Items of a list that are looked at: the first ones, and of those behind some over its whole length.

@@ -80,7 +80,8 @@ pub struct ChatRemarks {
     /// Those of some length, and those of them that trail off in dots.
     pub long_texts: u64,
     pub trailing: TrailingTexts,
-    /// Chats whose user says something in which a name or a picture was replaced, and completions with a mark of a picture.
+    /// Chats whose user says something in which a name or a picture was replaced, and completions with a mark of a
+    /// picture.
     pub stand_ins: u64,
     /// The longest of them, or of completions' prompts.
     pub longest: Longest,

@@ -1,10 +1,10 @@
 //! Fields that could matter by their names and values, before anybody has tried whether they are read.
 
 use super::caches::cache_named_in;
-use super::front::{FRONT, named_in};
+use super::front::named_in;
 use super::rules::{UnreadKind, kind_of};
 use super::shares::share_of;
-use crate::row_values::{RowValue, walk};
+use crate::row_values::{FRONT, RowValue, walk};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;

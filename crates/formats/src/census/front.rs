@@ -4,10 +4,8 @@ use super::caches::cache_named_in;
 use super::rules::UnreadKind;
 use super::scopes::is_in_front;
 use super::times::is_moment;
+use crate::row_values::FRONT;
 use serde_json::Value;
-
-/// What the text in front of a row is called.
-pub(crate) const FRONT: &str = "in front of the JSON";
 
 /// The time and the cache that a text in front of a row names.
 pub(super) fn named_in(front: &[u8]) -> Vec<(UnreadKind, String)> {

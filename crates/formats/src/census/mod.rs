@@ -26,7 +26,6 @@ mod trial;
 mod unshown;
 mod words;
 
-pub(crate) use front::FRONT;
 pub use rules::UnreadKind;
 pub use sample::RowSample;
 

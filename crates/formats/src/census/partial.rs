@@ -95,7 +95,7 @@ impl Said {
             None if path.ends_with("response.previous_response_id") && !text.is_empty() => {
                 self.paths.insert(path.to_owned());
             }
-            None if counted(path, &last) == Some(Counted::Tools) => {
+            None if counted(path, &last) == Some(RowAmount::Tools) => {
                 self.numbers.insert(path.to_owned(), number);
             }
             None if is_of_answer(path) || is_beside_the_request(path) => {}
@@ -149,9 +149,9 @@ impl Said {
         let longer = row.into_iter().filter(|(path, number)| {
             let last = words_of_last(&[path.rsplit('.').next().unwrap_or_default()]);
             match counted(path, &last) {
-                Some(Counted::Length) => is_of_text && *number > (self.bytes * 3 / 2 + ROOM) as f64,
-                Some(Counted::Messages) => self.messages > 0 && *number > (self.messages + 1) as f64,
-                Some(Counted::Tools) => self.messages > 0 && *number > self.tools as f64,
+                Some(RowAmount::Length) => is_of_text && *number > (self.bytes * 3 / 2 + ROOM) as f64,
+                Some(RowAmount::Messages) => self.messages > 0 && *number > (self.messages + 1) as f64,
+                Some(RowAmount::Tools) => self.messages > 0 && *number > self.tools as f64,
                 None => false,
             }
         });
@@ -168,7 +168,7 @@ impl Said {
 
 /// What a number of a row counts that the row has.
 #[derive(PartialEq, Eq, Debug)]
-enum Counted {
+enum RowAmount {
     /// Characters, bytes, words or tokens of a request: a row with all of it is about as long.
     Length,
     Messages,
@@ -176,7 +176,7 @@ enum Counted {
 }
 
 /// What a number at a path counts by its name.
-fn counted(path: &str, last: &[String]) -> Option<Counted> {
+fn counted(path: &str, last: &[String]) -> Option<RowAmount> {
     const OTHERS: [&str; 23] = listed(
         "max min limit context ctx window model output response completion answer call calls batch page file cache \
             resp out sent image total audio",
@@ -192,9 +192,9 @@ fn counted(path: &str, last: &[String]) -> Option<Counted> {
         has(&["request", "prompt", "input", "content", "body", "payload", "message", "messages"])
             || last == ["bytes", "in"];
     match (is_number, is_length) {
-        (true, _) if has(&["message", "messages"]) => Some(Counted::Messages),
-        (true, _) if has(&["tool", "tools"]) => Some(Counted::Tools),
-        (false, true) if is_of_request => Some(Counted::Length),
+        (true, _) if has(&["message", "messages"]) => Some(RowAmount::Messages),
+        (true, _) if has(&["tool", "tools"]) => Some(RowAmount::Tools),
+        (false, true) if is_of_request => Some(RowAmount::Length),
         _ => None,
     }
 }
