@@ -78,7 +78,7 @@ pub(super) fn durations(evidence: &LogEvidence<'_>) -> Finding {
             "requests without a duration hold nothing while they run, so the room for requests in flight is too small",
         )
         .cured_by("log duration_ms with every request"),
-        FindingVerdict::Yes => finding(overlapping, "requests in flight are modelled as they overlap, but not with --engine paper or trtllm"),
+        FindingVerdict::Yes => finding(overlapping, "requests in flight are modelled as they overlap, where the engine's model follows them"),
     }
 }
 

@@ -153,9 +153,11 @@ pub struct TuneResult {
     pub replicas: Vec<ReplicasResult>,
 }
 
-/// Tries every change of a configuration on a log. `options` are as for a replay of it, with a capacity, or none
-/// where the recommended one is to be taken; `limits` are those of the model. `grown` are logs of other traffic, on which every change is tried as well.
-/// `progress` is told how many replays of how many are done.
+/// Tries every change of a configuration on a log.
+///
+/// `options` are as for a replay of it, with a capacity, or none where the recommended one is to be taken; `limits` are
+/// those of the model. `grown` are logs of other traffic, on which every change is tried as well. `progress` is told how
+/// many replays of how many are done.
 ///
 /// # Errors
 /// The present configuration itself cannot be replayed.

@@ -93,7 +93,7 @@ impl<T> Default for Remembered<T> {
     }
 }
 
-impl<T: Seen> Remembered<T> {
+impl<T: Digested> Remembered<T> {
     /// Takes what is seen now; what was seen before with its digest, and where it is kept.
     fn see(&mut self, now: T) -> (Option<T>, &mut T) {
         let at = |seen: T| seen.digest() as usize % REMEMBERED;
@@ -115,7 +115,7 @@ impl<T: Seen> Remembered<T> {
 }
 
 /// What is known again by a digest.
-trait Seen: Copy {
+trait Digested: Copy {
     fn digest(&self) -> u64;
 }
 
@@ -157,7 +157,7 @@ impl SeenAnswer {
     }
 }
 
-impl Seen for SeenTwin {
+impl Digested for SeenTwin {
     fn digest(&self) -> u64 {
         self.digest
     }
@@ -187,7 +187,7 @@ struct SeenPrompt {
     was_looked_up: bool,
 }
 
-impl Seen for SeenPrompt {
+impl Digested for SeenPrompt {
     fn digest(&self) -> u64 {
         self.digest
     }
