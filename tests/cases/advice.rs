@@ -72,7 +72,7 @@ const ADVICE: &[Advice] = &[
     Advice {
         name: "two models in one pool",
         row: |number| with(tokens(number, number / 2), "asked_model", host(number)),
-        says: "names by its name the model that was asked",
+        says: "By its name it is the model that was asked",
         mended: |number| with(tokens(number, number / 2), "asked_model", host(number)),
         options: &["--id-scope", "field:asked_model"],
     },

@@ -368,7 +368,7 @@ fn two_counts_that_contradict_are_told_and_neither_is_taken_for_known() {
     let said = |second: u64| replay(&(0..30).map(|number| row(number, 0, second)).collect::<Vec<_>>(), &[]).0;
     let told = said(96);
     assert!(
-        told.contains("engine.num_cached_tokens` contradicts another count in 30 of the 30 rows"),
+        told.contains("engine.num_cached_tokens` contradicts another count (in 30 of the 30 rows"),
         "{told}"
     );
     assert!(!said(0).contains("contradicts"), "{}", said(0));

@@ -1,6 +1,7 @@
 //! What fields that nobody read mean, in words, with what helps.
 
 use super::{UnreadField, UnreadKind};
+use crate::row_values::FRONT;
 
 impl UnreadKind {
     /// Whether what is of this kind is a part of a prompt.
@@ -36,72 +37,72 @@ impl UnreadKind {
 impl UnreadField {
     /// What it means that it was not read, and what helps.
     pub(crate) fn sentence(&self) -> String {
-        let Self { path, rows, of, values, .. } = self;
-        let has = format!("`{path}`, in {rows} of the {of} rows that were looked at,");
+        let Self { rows, of, values, said, .. } = self;
+        let path = self.name();
+        let looked_at = format!("in {rows} of the {of} rows looked at");
+        let unread = format!("{path} was not read ({looked_at})");
+        let unread_values = format!("{path} was not read ({values} values, {looked_at})");
         match self.kind {
             UnreadKind::Text => format!(
-                "{has} is a text that no prompt contains and that was not read: where the engine had it, prompts are \
-                 longer and share more than is reported; write it as a message"
+                "{unread}. It is a text that no prompt contains. If the engine had it, prompts are longer and share more \
+                 than is reported: write it as a message"
             ),
             UnreadKind::Functions => format!(
-                "{has} describes functions and was not read: where the engine had them, prompts are longer and share \
-                 more than is reported; write them as `tools` of the request"
+                "{unread}. It describes functions. If the engine had them, prompts are longer and share more than is \
+                 reported: write them as `tools` of the request"
             ),
             UnreadKind::Integers => format!(
-                "{has} lists whole numbers and was not read: where these are the prompt's tokens, write them as \
-                 `token_ids` in place of what was read"
+                "{unread}. It lists whole numbers. If these are the prompt's tokens, write them as `token_ids` in place \
+                 of what was read"
             ),
             UnreadKind::CachedTokens => format!(
-                "{has} counts by its name what a cache had and was not read, so nothing says what the engine found: \
-                 write {} as `cached_tokens`{}",
+                "{unread}. By its name it counts what a cache had, and nothing else says what the engine found: write {} \
+                 as `cached_tokens`{}",
                 self.cached_tokens_there(),
                 self.response_cure()
             ),
             UnreadKind::Cache => format!(
-                "{has} has {values} values, seems to name the cache that served, and was not read: all requests went \
-                 to one cache; write it as `replica` to have each by itself"
+                "{unread_values}. It seems to name the cache that served, and all requests went to one cache: write it as \
+                 `replica` to have each by itself"
             ),
             UnreadKind::Adapter => format!(
-                "{has} seems to name an adapter and was not read: equal prompts of two adapters share pages here and \
-                 none in the engine; write it as `lora_name`{}",
+                "{unread}. It seems to name an adapter. Equal prompts of two adapters share pages here and none in the \
+                 engine: write it as `lora_name`{}",
                 self.scope_cure()
             ),
             UnreadKind::Model => format!(
-                "{has} has {values} values, names by its name the model that was asked, and was not read: where \
-                 several models are asked the same (a guard, a second opinion), none finds what another one computed; \
-                 write it as `model`{}",
+                "{unread_values}. By its name it is the model that was asked. If several models are asked the same (a \
+                 guard, a second opinion), none finds what another one computed: write it as `model`{}",
                 self.scope_cure()
             ),
             UnreadKind::Answering => format!(
-                "{has} has {values} values, names by its name the model that answered, and requests of one model have \
-                 several of them: each has a cache of its own, and all were taken for one; write it as `model`{}",
+                "{path} is by its name the model that answered ({values} values, {looked_at}), and requests of one model \
+                 have several of them. Each has a cache of its own, and all were taken for one: write it as `model`{}",
                 self.scope_cure()
             ),
             UnreadKind::Rest => format!(
-                "`{path}` of what lies around the rows says {}: the file is one page of more, and what is missing would \
-                 have been found and have evicted others; fetch all pages, and give their files together",
-                self.said
+                "{path} of what lies around the rows says {said}: the file is one page of more, and what is missing would \
+                 have been found and have evicted others; fetch all pages, and give their files together"
             ),
             UnreadKind::Owner => format!(
-                "{has} has {values} values, would part the log, and was not read: where each has caches of its own, \
-                 write it as `replica`; where its pages are its own{}",
+                "{unread_values}. It would part the log. If each has caches of its own, write it as `replica`; if its \
+                 pages are its own{}",
                 match self.scope_cure() {
                     none if none.is_empty() => ", write it as `cache_salt`".to_owned(),
                     cure => cure.replacen(", or", ",", 1),
                 }
             ),
             UnreadKind::Time if self.said.is_empty() => format!(
-                "{has} is a time and was not read, and no row says when its request came: requests are taken in the \
-                 order of the file; write it as `timestamp` of the request, as a date or in seconds since 1970 (of a \
+                "{unread}. It is a time, and no row says when its request came, so requests are taken in the order of the \
+                 file: write it as `timestamp` of the request, as a date or in seconds since 1970 (of a \
                  spreadsheet's days: less 25569, times 86400)"
             ),
             UnreadKind::Time => format!(
-                "{has} is a time and was not read, {}: where that one is when rows were written, requests came at \
-                 other times than they do here; write it as `timestamp` of the request",
-                self.said
+                "{unread}. It is a time {said}. If the one that was read is when rows were written, requests came at other \
+                 times than they do here: write it as `timestamp` of the request"
             ),
             UnreadKind::SampleRate if self.share.is_none() => format!(
-                "the log is a sample: `{path}`, in {rows} of {of} rows, names the rule by which they were kept, and not \
+                "the log is a sample: {path}, in {rows} of {of} rows, names the rule by which they were kept, and not \
                  their share. Requests, hit rate and capacity are those of what was kept; log all, or whole sessions"
             ),
             UnreadKind::SampleRate => {
@@ -113,7 +114,7 @@ impl UnreadField {
                     false => String::new(),
                 };
                 format!(
-                    "the log is a sample: `{path}` says that {:.3} % of the traffic was kept{uneven}. Requests, hit \
+                    "the log is a sample: {path} says that {:.3} % of the traffic was kept{uneven}. Requests, hit \
                      rate and capacity are those of that part; whole sessions have {:.1} times as many pages in all, \
                      and of single requests that were sampled no hit rate can be told",
                     share * 100.0,
@@ -121,69 +122,70 @@ impl UnreadField {
                 )
             }
             UnreadKind::AnswerCache => format!(
-                "{has} seems to say that a cache of answers (a gateway's own, or a semantic one) answered, and was \
-                 not read: such prompts reached no engine and count here{}; {}",
+                "{unread}. It seems to say that a cache of answers (a gateway's own, or a semantic one) answered. Such \
+                 prompts reached no engine and count here{}: {}",
                 self.hits_that_count(),
                 // One of that name has a value that says neither.
-                if path.ends_with("cache_hit") {
+                if self.path.ends_with("cache_hit") {
                     "write true or false in it"
                 } else {
                     "write it as `cache_hit`"
                 }
             ),
             UnreadKind::NotComputed => format!(
-                "{has} seems to say that no engine computed the prompt (refused, failed, only tried, or no call for \
-                 an answer), and was not read: such prompts count here{}; leave these rows out, or write the HTTP \
-                 status of each as `status`",
+                "{unread}. It seems to say that no engine computed the prompt (refused, failed, only tried, or no call for \
+                 an answer). Such prompts count here{}: leave these rows out, or write the HTTP status of each as \
+                 `status`",
                 self.hits_that_count()
             ),
             UnreadKind::Partial => format!(
-                "{has} says that the prompt is not whole: what is missing is neither in its length nor in what prompts \
-                 share; log whole prompts, or the engine's token ids"
+                "{path} says that the prompt is not whole ({looked_at}). What is missing is neither in its length nor in \
+                 what prompts share: log whole prompts, or the engine's token ids"
             ),
             UnreadKind::Limit => format!(
-                "{has} limits prompts, and one has {}: where the server cuts what is longer, prompts are not those that \
-                 were logged; log the token ids that the engine was sent",
-                self.said
+                "{path} limits prompts ({looked_at}), and one of them has {said}. A server that cuts longer prompts had \
+                 others than were logged: log the token ids that the engine was sent"
             ),
             UnreadKind::Media => format!(
-                "{has} speaks of pictures, sounds or files that are a part of the prompt: neither a text nor token ids \
-                 show them, so prompts of which they differ count as the same and hits come out too high; log page ids \
-                 that the engine hashed with its media, or leave such requests out"
+                "{path} speaks of pictures, sounds or files that are a part of the prompt ({looked_at}). Neither a text \
+                 nor token ids show them, so prompts that differ there alone count as the same, and hits come out too \
+                 high: log page ids that the engine hashed with its media, or leave such requests out"
             ),
             UnreadKind::Added => format!(
-                "{has} speaks of what a server adds to the messages or takes from them (files, a search, tools by their \
-                 names, a cut): such prompts are longer or others than is reported; log the token ids that the engine \
-                 was sent, or what it added as messages and `tools`"
+                "{path} speaks of what a server adds to the messages or takes from them ({looked_at}): files, a search, \
+                 tools by their names, a cut. Such prompts are longer or others than is reported: log the token ids that \
+                 the engine was sent, or what it added as messages and `tools`"
             ),
             UnreadKind::WithAnswer => format!(
-                "{has} marks the tokens of the answer, which no list has by itself: the ids of the row are of the prompt \
-                 and of its answer, so prompts are too long; log the prompt's as `prompt_token_ids`, and the answer's as \
-                 `output_token_ids`"
+                "{path} marks the tokens of the answer ({looked_at}), which no list has by itself. The ids of the row are \
+                 of the prompt and of its answer, so prompts are too long: log the prompt's as `prompt_token_ids`, and \
+                 the answer's as `output_token_ids`"
             ),
             UnreadKind::Outcome => format!(
-                "`{path}`, {} of the {of} rows that were looked at, speaks by its name of what became of a request and \
-                 was not read: where a value says that this engine computed no prompt (refused, failed, answered from \
-                 a cache or by another), such prompts count here; leave these rows out, or write the HTTP status of \
-                 each as `status`",
-                self.said
+                "{path} was not read ({said} of the {of} rows looked at). By its name it says what became of a request. If \
+                 a value means that this engine computed no prompt (refused, failed, answered from a cache or by \
+                 another), such prompts count all the same: leave these rows out, or write the HTTP status of each as \
+                 `status`"
             ),
             UnreadKind::Contradiction => format!(
-                "`{path}` contradicts another count in {rows} of the {of} rows that were looked at, one of them \
-                 {}: which of the two the engine counted is not known, and one was read; log that one alone",
-                self.said
+                "{path} contradicts another count ({looked_at}), in one of them {said}. Which of the two the engine counted \
+                 is not known, and one was read: log that one alone"
             ),
             UnreadKind::NoAnswer => format!(
-                "{rows} of the {of} rows that were looked at have no answer, and others have (`{path}`): where no \
-                 engine computed these prompts, they count here all the same; leave these rows out, or write the HTTP \
-                 status of each as `status`"
+                "{rows} of the {of} rows looked at have no answer, and others have ({path}). If no engine computed these \
+                 prompts, they count all the same: leave these rows out, or write the HTTP status of each as `status`"
             ),
             UnreadKind::NoLookup => format!(
-                "{has} makes an engine compute the whole prompt: it looks nothing up in its cache and fills it all \
-                 the same, so what these requests could have found is in the figures and was not lost in the engine; \
-                 leave them out where they are many"
+                "{path} makes an engine compute the whole prompt ({looked_at}). The engine looks nothing up in its cache \
+                 and fills it all the same, so what these requests could have found is in the figures and was not lost in \
+                 the engine: leave them out if they are many"
             ),
         }
+    }
+
+    /// The field as it is named: a path, or what stands at none.
+    fn name(&self) -> String {
+        if self.path == FRONT { format!("what stands {FRONT}") } else { format!("`{}`", self.path) }
     }
 
     /// What of a count of a cache is to be written as its tokens.

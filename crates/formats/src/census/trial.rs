@@ -101,8 +101,9 @@ impl Rows<'_, '_> {
             UnreadKind::NoLookup => !self.any_tried(candidate, |reading| reading.cached_tokens > 0),
             UnreadKind::Limit => {
                 let longer = self.exceeding(path, candidate);
-                candidate.said = longer
-                    .map_or_else(String::new, |(tokens, most)| format!("{tokens} tokens, and it is {most}"));
+                candidate.said = longer.map_or_else(String::new, |(tokens, most)| {
+                    format!("{tokens} tokens where {most} are allowed")
+                });
                 longer.is_some()
             }
             UnreadKind::Media => !read.is_of_pages(),
