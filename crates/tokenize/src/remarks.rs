@@ -344,7 +344,7 @@ mod tests {
 
     /// Agents' runs were one request each.
     #[test]
-    fn chats_with_answers_of_requests_that_are_not_there_are_told() {
+    fn transcripts_and_chats_without_a_user_are_reported() {
         let told = |several, answered, later| {
             ChatRemarks { chats: 40, several, answered, ..ChatRemarks::default() }
                 .transcripts(later)

@@ -172,17 +172,17 @@ mod tests {
     }
 
     #[test]
-    fn files_that_were_rotated_away_are_told() {
-        let told = |names: &[&str]| {
+    fn a_rotated_file_behind_the_newer_one_is_reported() {
+        let rotated = |names: &[&str]| {
             let mut spans = FileSpans::default();
             names.iter().for_each(|name| spans.begin(&Arc::from(*name)));
             spans.rotated()
         };
         for older in ["a/r.jsonl.1", "a/r.jsonl.1.gz", "a/r.1.jsonl"] {
-            assert!(told(&["a/r.jsonl", older]).is_some_and(|said| said.starts_with(older)), "{older}");
-            assert_eq!(told(&[older, "a/r.jsonl"]), None);
+            assert!(rotated(&["a/r.jsonl", older]).is_some_and(|said| said.starts_with(older)), "{older}");
+            assert_eq!(rotated(&[older, "a/r.jsonl"]), None);
         }
-        assert_eq!(told(&["part.001", "part.002"]).or(told(&["v1.5.jsonl", "v1.6.jsonl"])), None);
+        assert_eq!(rotated(&["part.001", "part.002"]).or(rotated(&["v1.5.jsonl", "v1.6.jsonl"])), None);
     }
 
     #[test]

@@ -7,13 +7,11 @@
 //! the one before it is its own, as in a benchmark that sends few prompts often. So is one that was answered otherwise,
 //! or is another sample of its prompt.
 
+use super::remembered::Remembered;
+use super::request_names::request_names;
 use super::row::{Draft, RowBatch, StatedTimes};
-use aho_corasick::AhoCorasick;
-use aho_corasick::packed::Searcher;
 use kvset_core::request::event::RequestEvent;
-use kvset_core::units::names::listed;
 use kvset_core::units::pages::Scope;
-use std::sync::LazyLock;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// How far apart copies are written, in milliseconds.
@@ -22,18 +20,9 @@ const WITHIN_MS: u64 = 30_000;
 const WITHIN_LATE_MS: u64 = 120_000;
 /// How far apart copies are at most where only some prompts have one.
 const AT_ONCE_MS: u64 = 5_000;
-/// Prompts that are remembered, a power of two.
-const REMEMBERED: usize = 1 << 14;
 /// Fewest different prompts that come back before that is told where nothing names requests: one that many send is no
 /// copy.
 const TOLD_PROMPTS: u64 = 3;
-/// Names that logs give a request.
-const NAMES: [&str; 9] =
-    listed("request_id requestId request-id req_id rid RequestId correlation_id bootstrap_room call_id");
-/// Names of what tells samples of one prompt apart.
-const SAMPLES: [&str; 7] =
-    listed("seed sample_index sample_idx sample_id rollout_index rollout_idx rollout_id");
-
 /// How many prompts come back whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RepeatFacts {
@@ -79,50 +68,9 @@ pub struct PromptRepeats {
     asked: Remembered<SeenTwin>,
 }
 
-/// What was seen, as far as it is remembered: of two at one place the later one.
-#[derive(Debug)]
-struct Remembered<T> {
-    /// All there is until something else is seen: a row that is read by itself needs no table.
-    first: Option<T>,
-    places: Vec<Option<T>>,
-}
-
-impl<T> Default for Remembered<T> {
-    fn default() -> Self {
-        Self { first: None, places: Vec::new() }
-    }
-}
-
-impl<T: Digested> Remembered<T> {
-    /// Takes what is seen now; what was seen before with its digest, and where it is kept.
-    fn see(&mut self, now: T) -> (Option<T>, &mut T) {
-        let at = |seen: T| seen.digest() as usize % REMEMBERED;
-        let is_alone = self.first.is_none_or(|first| first.digest() == now.digest());
-        let place = if self.places.is_empty() && is_alone {
-            &mut self.first
-        } else {
-            if self.places.is_empty() {
-                self.places = vec![None; REMEMBERED];
-                if let Some(first) = self.first {
-                    self.places[at(first)] = Some(first);
-                }
-            }
-            &mut self.places[at(now)]
-        };
-        let earlier = place.replace(now).filter(|earlier| earlier.digest() == now.digest());
-        (earlier, place.get_or_insert(now))
-    }
-}
-
-/// What is known again by a digest.
-trait Digested: Copy {
-    fn digest(&self) -> u64;
-}
-
 /// What may stand in a log twice, but for something in which the two differ.
 #[derive(Debug, Clone, Copy)]
 struct SeenTwin {
-    digest: u64,
     /// A digest of what differs between twins.
     differs: u64,
     /// When it came, in milliseconds.
@@ -157,12 +105,6 @@ impl SeenAnswer {
     }
 }
 
-impl Digested for SeenTwin {
-    fn digest(&self) -> u64 {
-        self.digest
-    }
-}
-
 impl SeenTwin {
     /// Whether it comes within seconds of this earlier one, or under its name, and differs, but for its answer.
     fn is_twin_of(&self, earlier: &Self) -> bool {
@@ -175,7 +117,6 @@ impl SeenTwin {
 
 #[derive(Debug, Clone, Copy)]
 struct SeenPrompt {
-    digest: u64,
     /// When it came, in milliseconds.
     moment: Option<i64>,
     name: Option<u64>,
@@ -187,21 +128,9 @@ struct SeenPrompt {
     was_looked_up: bool,
 }
 
-impl Digested for SeenPrompt {
-    fn digest(&self) -> u64 {
-        self.digest
-    }
-}
-
 impl SeenPrompt {
-    fn of(
-        digest: u64,
-        moment: Option<i64>,
-        name: Option<u64>,
-        cached: Option<u64>,
-        answer: SeenAnswer,
-    ) -> Self {
-        Self { digest, moment, name, cached, answer, came_back: false, was_looked_up: false }
+    fn of(moment: Option<i64>, name: Option<u64>, cached: Option<u64>, answer: SeenAnswer) -> Self {
+        Self { moment, name, cached, answer, came_back: false, was_looked_up: false }
     }
 }
 
@@ -216,16 +145,16 @@ impl PromptRepeats {
             let anywhere = digest_of(draft, batch, Scope::GLOBAL, "");
             let name = draft.request_id;
             let answer = SeenAnswer { tokens: draft.output_tokens, text: draft.answer, sample: draft.sample };
-            let is_new = self.see(SeenPrompt::of(whole, moment, name, cached_of(draft), answer));
+            let is_new = self.see(whole, SeenPrompt::of(moment, name, cached_of(draft), answer));
             self.facts.note_found(draft, is_new);
             let pool = xxh3_64(pool.as_bytes());
-            let twin = |digest, differs| SeenTwin { digest, differs, moment, name, answer };
-            let has_twin = |seen: &mut Remembered<SeenTwin>, twin: SeenTwin| {
-                u64::from(seen.see(twin).0.is_some_and(|earlier| twin.is_twin_of(&earlier)))
+            let has_twin = |seen: &mut Remembered<SeenTwin>, digest, differs| {
+                let twin = SeenTwin { differs, moment, name, answer };
+                u64::from(seen.see(digest, twin).0.is_some_and(|earlier| twin.is_twin_of(&earlier)))
             };
-            self.facts.of_others += has_twin(&mut self.anywhere, twin(anywhere, pool));
+            self.facts.of_others += has_twin(&mut self.anywhere, anywhere, pool);
             let asked = draft.asked.map(|asked| xxh3_64_with_seed(&asked.to_le_bytes(), pool));
-            self.facts.asked_again += asked.map_or(0, |asked| has_twin(&mut self.asked, twin(asked, whole)));
+            self.facts.asked_again += asked.map_or(0, |asked| has_twin(&mut self.asked, asked, whole));
         }
     }
 
@@ -240,13 +169,13 @@ impl PromptRepeats {
         let cached = event.cached_tokens.count().filter(of_prompt);
         let (name, sample) = request_names(record);
         let answer = SeenAnswer { tokens: event.output_tokens, text: None, sample };
-        self.see(SeenPrompt::of(digest, moment, name, cached, answer));
+        self.see(digest, SeenPrompt::of(moment, name, cached, answer));
     }
 
     /// Whether no request before had the prompt.
-    fn see(&mut self, prompt: SeenPrompt) -> bool {
+    fn see(&mut self, digest: u64, prompt: SeenPrompt) -> bool {
         self.facts.requests += 1;
-        let (earlier, kept) = self.seen.see(prompt);
+        let (earlier, kept) = self.seen.see(digest, prompt);
         self.facts.prompts += u64::from(earlier.is_none());
         if let Some(earlier) = earlier {
             self.facts.compare(earlier, kept);
@@ -463,67 +392,10 @@ fn digest_of(draft: &Draft, batch: &RowBatch, scope: Scope, pool: &str) -> u64 {
     digest(ids.len(), draft.input_tokens, parts, scope, pool)
 }
 
-/// All of these names at once: in many bytes at a time, where the processor can, and one by one where one of them is
-/// there.
-static NAMED: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new(NAMES.iter().chain(&SAMPLES)));
-static FINDER: LazyLock<Option<AhoCorasick>> =
-    LazyLock::new(|| AhoCorasick::new(NAMES.iter().chain(&SAMPLES)).ok());
-
-/// Digests of the name that a record gives its request and of the one that it gives its sample, wherever in it they
-/// stand; by the first of the names if it has several.
-pub(crate) fn request_names(record: &[u8]) -> (Option<u64>, Option<u64>) {
-    if NAMED.as_ref().is_some_and(|names| names.find(record).is_none()) {
-        return (None, None);
-    }
-    let mut best: [Option<(usize, &[u8])>; 2] = [None; 2];
-    let found = FINDER.as_ref().into_iter().flat_map(|names| names.find_iter(record));
-    for found in found.filter(|found| is_key(record, found.start(), found.len())) {
-        let value =
-            value_behind(&record[found.end()..]).filter(|value| !value.is_empty() && *value != b"null");
-        let rank = found.pattern().as_usize();
-        let best = &mut best[usize::from(rank >= NAMES.len())];
-        if let Some(value) = value.filter(|_| best.is_none_or(|(known, _)| rank < known)) {
-            *best = Some((rank, value));
-        }
-    }
-    let [request, sample] = best.map(|named| named.map(|(_, value)| xxh3_64(value)));
-    (request, sample)
-}
-
-/// Whether what stands here is the whole of a member's name, also where the object is packed in a text.
-fn is_key(record: &[u8], at: usize, length: usize) -> bool {
-    let ends = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b'"' | b'\\' | b'.' | b'-'));
-    ends(at.checked_sub(1).and_then(|before| record.get(before))) && ends(record.get(at + length))
-}
-
-/// The value behind a member's name, without its quotes; nothing of lists and objects.
-fn value_behind(rest: &[u8]) -> Option<&[u8]> {
-    let start = rest.iter().position(|byte| !matches!(byte, b'"' | b'\\' | b' ' | b':'))?;
-    let value = &rest[start..];
-    let end =
-        value.iter().position(|byte| matches!(byte, b'"' | b'\\' | b',' | b'}' | b']' | b'{' | b'['))?;
-    Some(value[..end].trim_ascii())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use kvset_core::request::event::CachedTokens;
-
-    #[test]
-    fn a_request_is_named_wherever_its_name_stands() {
-        let same = [
-            &br#"{"request_id": "r1", "token_ids": [1]}"#[..],
-            br#"{"a": {"requestId":"r1"}}"#,
-            br#"{"log": "{\"request_id\": \"r1\"}"}"#,
-            br#"{"headers": {"x-request-id": "r1"}}"#,
-        ];
-        let names: Vec<_> = same.map(|record| request_names(record).0).to_vec();
-        assert!(names[0].is_some() && names.iter().all(|name| *name == names[0]), "{names:?}");
-        for other in [&br#"{"prompt": "the request_id of it"}"#[..], br#"{"request_id": null}"#, b"{}"] {
-            assert_eq!(request_names(other), (None, None), "{}", String::from_utf8_lossy(other));
-        }
-    }
 
     #[test]
     fn samples_of_one_prompt_are_requests() {
@@ -538,9 +410,6 @@ mod tests {
         assert!(told(&|_, draft| (draft.answer, draft.sample) = (Some(7), Some(7))).is_some());
         assert_eq!(told(&|at, draft| draft.answer = Some(at)), None);
         assert_eq!(told(&|at, draft| draft.sample = Some(at)), None);
-        let of = |record: &str| request_names(record.as_bytes()).1;
-        assert!(of(r#"{"seed": 1}"#).is_some() && of(r#"{"seed": 1}"#) != of(r#"{"seed": 2}"#));
-        assert_eq!(of(r#"{"prompt": "a seed of it"}"#), None);
     }
 
     fn batch(prompts: &[(i64, u64, Option<u64>)]) -> RowBatch {

@@ -3,7 +3,7 @@
 
 use super::fault::RowFault;
 use super::outcome::served_elsewhere;
-use super::repeats::request_names;
+use super::request_names::request_names;
 use super::row::RowBatch;
 
 /// Reads a record, unless it says that no engine computed its prompt; a single request of it has the name that it

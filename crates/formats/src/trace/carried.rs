@@ -1,7 +1,8 @@
 //! What goes on from file to file of a trace, and what is said of it in the end.
 
 use super::options::Format;
-use super::timeline::{TimeFacts, TraceTimeline};
+use super::time_facts::TimeFacts;
+use super::timeline::TraceTimeline;
 use crate::census::{FieldCensus, UnreadField};
 use crate::logs::{Places, RecordPath};
 use crate::placeholders::Placeholders;

@@ -1,7 +1,7 @@
 //! What is known of a trace once it was read.
 
 use super::options::Format;
-use super::timeline::TimeFacts;
+use super::time_facts::TimeFacts;
 use crate::census::FieldCensus;
 use crate::record::repeats::RepeatFacts;
 use std::collections::BTreeMap;

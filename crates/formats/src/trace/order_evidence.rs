@@ -117,8 +117,8 @@ impl OrderEvidence {
         known.last = known.last.take().filter(|_| is_kept);
     }
 
-    /// In a few words, what the order is that of, where it is none in which requests came.
-    pub fn told(&self) -> Option<String> {
+    /// In a few words, what the rows are sorted by, where that is not when requests came.
+    pub fn disorder(&self) -> Option<String> {
         self.by_length().or_else(|| self.turned()).or_else(|| self.in_blocks())
     }
 
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     /// Turns, each a conversation and how many turns it has: of five pages that all have, and two a turn.
-    fn told(turns: &[(u64, u64)]) -> Option<String> {
+    fn disorder_of(turns: &[(u64, u64)]) -> Option<String> {
         let mut found = OrderEvidence::default();
         for (name, length) in turns {
             let pages = 5 + 2 * length;
@@ -166,26 +166,26 @@ mod tests {
             let draft = Draft { ids: 0..batch.ids.len(), input_tokens: tokens, ..Draft::default() };
             found.note(&draft, &batch, Some(Scope::named(&name.to_le_bytes())));
         }
-        found.told()
+        found.disorder()
     }
 
     #[test]
-    fn orders_that_are_nobodys_are_told() {
+    fn rows_by_conversation_by_length_or_at_random_are_recognised() {
         let all: Vec<_> = (0..8).flat_map(|name| (1..6).map(move |turn| (name, turn))).collect();
-        assert!(told(&all).is_some_and(|said| said.contains("8 one after another")));
+        assert!(disorder_of(&all).is_some_and(|said| said.contains("8 one after another")));
         let mut side_by_side = all.clone();
         side_by_side.sort_by_key(|(name, turn)| (turn + name % 3, *name));
-        assert_eq!(told(&side_by_side), None);
+        assert_eq!(disorder_of(&side_by_side), None);
         let mut shuffled = all.clone();
         shuffled.sort_by_key(|(name, turn)| (name * 31 + turn * 17) % 23);
-        assert!(told(&shuffled).is_some_and(|said| said.contains("later turns stand before")));
+        assert!(disorder_of(&shuffled).is_some_and(|said| said.contains("later turns stand before")));
         let by_length: Vec<_> = (0..40).map(|at| (at * 7 % 8, 1 + at)).collect();
-        assert!(told(&by_length).is_some_and(|said| said.contains("shortest first")));
+        assert!(disorder_of(&by_length).is_some_and(|said| said.contains("shortest first")));
         assert!(
-            told(&by_length.iter().rev().copied().collect::<Vec<_>>())
+            disorder_of(&by_length.iter().rev().copied().collect::<Vec<_>>())
                 .is_some_and(|said| said.contains("longest"))
         );
-        assert_eq!(told(&(1..40).map(|turn| (1, turn)).collect::<Vec<_>>()), None, "one conversation");
-        assert_eq!(told(&(0..40).map(|at| (at % 5, 1)).collect::<Vec<_>>()), None, "single calls");
+        assert_eq!(disorder_of(&(1..40).map(|turn| (1, turn)).collect::<Vec<_>>()), None, "one conversation");
+        assert_eq!(disorder_of(&(0..40).map(|at| (at % 5, 1)).collect::<Vec<_>>()), None, "single calls");
     }
 }
