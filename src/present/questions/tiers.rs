@@ -42,8 +42,7 @@ pub fn traffic_sentences(estimate: &Estimate) -> Vec<String> {
     let mut sentences: Vec<_> = traffic.tiers.iter().enumerate().map(of_tier).collect();
     sentences.extend(traffic.pages_touched_once.zip(traffic.second_sight_saves).map(|(once, saves)| {
         format!(
-            "{} of {} pages are never used again. A tier that stores a page only when it comes a second time saves {} of \
-             first writes.",
+            "{} of {} pages are never used again. A tier that stores pages on their second use saves {} of first writes.",
             integer(once),
             integer(estimate.accumulated_pages),
             rate(saves)
