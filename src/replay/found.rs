@@ -8,9 +8,10 @@ use kvset_core::request::outcome::Outcome;
 use kvset_core::units::PageSize;
 use kvset_formats::trace::{TimeFacts, TraceClock};
 
-/// Requests that are followed.
+/// Requests that are followed, and runs of pages that they share.
 const MOST_REQUESTS: usize = 1 << 18;
-/// Fewest requests on which something is told.
+const MOST_AGES: usize = 1 << 22;
+/// Fewest requests on which something is said.
 const FEWEST: usize = 3;
 /// Different counts of which all are multiples of a step by no accident.
 const MANY_COUNTS: usize = 8;
@@ -29,14 +30,14 @@ pub(super) struct FoundTally {
     step: u64,
     counts: Vec<u64>,
     /// The requests that had something to find.
-    told: Vec<Told>,
+    findable: Vec<Findable>,
     /// Of each in turn: so many leading pages, and how long ago the oldest of them was used, in milliseconds.
     ages: Vec<(u64, u64)>,
 }
 
 /// A request that had something to find.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct Findable {
     /// Tokens that it found, and those of the pages that it shares with requests before it.
     found: u64,
     shared: u64,
@@ -53,7 +54,7 @@ impl FoundTally {
         page: PageSize,
         counted: bool,
     ) {
-        if self.arrivals.len() >= MOST_REQUESTS {
+        if self.arrivals.len() >= MOST_REQUESTS || self.ages.len() >= MOST_AGES {
             return;
         }
         self.arrivals.push(event.event_time.0);
@@ -75,7 +76,7 @@ impl FoundTally {
             (pages, oldest) = (pages + u64::from(run.pages), oldest.max(u64::try_from(age).unwrap_or(0)));
             self.ages.push((pages, oldest));
         }
-        self.told.push(Told { found, shared, ages: self.ages.len() });
+        self.findable.push(Findable { found, shared, ages: self.ages.len() });
     }
 
     /// Says of measured requests what explains them, where that is no capacity.
@@ -105,22 +106,22 @@ impl FoundTally {
     /// Whether blocks larger than a page explain what pages do not.
     fn has_steps(&self, page: u64) -> bool {
         // What is shared is known in whole pages.
-        let explains = |block: u64, told: &Told| {
-            let found = told.found / block * block;
-            found < told.shared + page && found + block > told.shared
+        let explains = |block: u64, request: &Findable| {
+            let found = request.found / block * block;
+            found < request.shared + page && found + block > request.shared
         };
-        let by = |block: u64| self.told.iter().filter(|told| explains(block, told)).count();
+        let by = |block: u64| self.findable.iter().filter(|request| explains(block, request)).count();
         if self.step <= page || page == 0 {
             return false;
         }
         let (by_page, by_step) = (by(page), by(self.step));
-        let are_nearly_all = by_step as f64 >= NEARLY_ALL * self.told.len() as f64;
+        let are_nearly_all = by_step as f64 >= NEARLY_ALL * self.findable.len() as f64;
         by_step >= by_page + FEWEST && (are_nearly_all || self.counts.len() >= MANY_COUNTS)
     }
 
     /// The same in a few words, and in a sentence.
     fn of_steps(&self, page: u64) -> (String, String) {
-        let (step, requests) = (integer(self.step), integer(self.told.len() as u64));
+        let (step, requests) = (integer(self.step), integer(self.findable.len() as u64));
         match self.counts.len() {
             1 => (
                 format!("the engine's blocks seem larger than pages of {page} tokens"),
@@ -144,35 +145,35 @@ impl FoundTally {
     /// Between which limits of time those are that explain each request.
     fn readings(&self, page: u64) -> Vec<(MeasuredReading, u64)> {
         let mut from = 0;
-        let reading = |told: &Told| {
-            let ages = &self.ages[std::mem::replace(&mut from, told.ages)..told.ages];
+        let reading = |request: &Findable| {
+            let ages = &self.ages[std::mem::replace(&mut from, request.ages)..request.ages];
             let age =
                 |pages: u64| ages.iter().find(|(known, _)| pages > 0 && *known >= pages).map(|(_, age)| *age);
-            let at_least = age(told.found / page).unwrap_or(0);
+            let at_least = age(request.found / page).unwrap_or(0);
             (
                 MeasuredReading::Between {
                     at_least,
-                    less_than: age((told.found + self.step.max(page)) / page),
+                    less_than: age((request.found + self.step.max(page)) / page),
                 },
                 1,
             )
         };
-        self.told.iter().map(reading).collect()
+        self.findable.iter().map(reading).collect()
     }
 
     /// The limit of time that explains nearly all, where the capacity that so many agree on does not.
     fn limit(&self, page: u64, agree: f64) -> Option<(u64, Agreed)> {
         let readings = self.readings(page.max(1));
-        let told =
+        let count =
             |has: fn(&MeasuredReading) -> bool| readings.iter().filter(|(reading, _)| has(reading)).count();
         let found =
-            told(|reading| matches!(reading, MeasuredReading::Between { at_least, .. } if *at_least > 0));
-        let gone = told(|reading| matches!(reading, MeasuredReading::Between { less_than: Some(_), .. }));
+            count(|reading| matches!(reading, MeasuredReading::Between { at_least, .. } if *at_least > 0));
+        let gone = count(|reading| matches!(reading, MeasuredReading::Between { less_than: Some(_), .. }));
         if found < FEWEST || gone < FEWEST {
             return None;
         }
         let agreed = Consensus::default().intervals(&readings).find(None)?;
-        let share = agreed.requests as f64 / self.told.len().max(1) as f64;
+        let share = agreed.requests as f64 / self.findable.len().max(1) as f64;
         let (from, to) = (agreed.from, agreed.to.unwrap_or(agreed.from));
         let known = LIMITS.iter().map(|minutes| minutes * 60_000).find(|limit| (from..=to).contains(limit));
         let limit = known.unwrap_or(from.next_multiple_of(1000).min(to));
@@ -185,7 +186,7 @@ impl FoundTally {
             _ if limit.is_multiple_of(60_000) => format!("{}m", limit / 60_000),
             _ => format!("{}s", limit / 1000),
         };
-        let share = |requests: u64| rate(requests as f64 / self.told.len().max(1) as f64);
+        let share = |requests: u64| rate(requests as f64 / self.findable.len().max(1) as f64);
         format!(
             "a limit of time explains the cached tokens of {} of the requests, and the best capacity those of {}: the cache \
              forgets what nobody asked for in {}, however large it is; --ttl {option} models that",
